@@ -186,3 +186,33 @@ fn enumerations_with_a_type_are_numbers() {
         assert_eq!(said(&source(types, "", apply)), [expected], "{apply}");
     }
 }
+
+/// P4-16, "Operations on header stacks": a parser that reads `last` before it has extracted anything rejects.
+#[test]
+fn the_last_header_of_an_empty_stack_is_out_of_bounds() {
+    let source = |state: &str| {
+        source("", "", "if (standard.parser_error == error.StackOutOfBounds) { hdr.h.b = 0xee; }")
+            .replacen("h_t m; }", "h_t m; h_t[2] st; }", 1)
+            .replacen("packet.extract(hdr.h);", &format!("packet.extract(hdr.h); {state}"), 1)
+    };
+    let sent = |state: &str| {
+        let program = common::lowered(&source(state));
+        Machine::new(program).packet(0, &[0, 5, 7, 8], 0)[0].bytes.clone()
+    };
+    assert_eq!(sent("hdr.h.a = hdr.st.last.a;"), [0, 0xee, 7, 8]);
+    assert_eq!(
+        sent("transition select(hdr.st.last.b) { 9: reject; default: accept; } } state other {"),
+        [0, 0xee, 7, 8]
+    );
+    assert_eq!(sent("packet.extract(hdr.st.next); hdr.h.a = hdr.st.last.b;"), [8, 5, 7, 8]);
+}
+
+/// A control keeps what it counts once.
+#[test]
+fn a_control_that_counts_is_applied_once() {
+    let control = "control C(inout h_t x) { counter(4, CounterType.packets) n; apply { n.count(32w1); } } control Ingress";
+    let source =
+        source("", "C() c;", "c.apply(hdr.h); c.apply(hdr.h);").replacen("control Ingress", control, 1);
+    let found = said(&source);
+    assert!(found.len() == 1 && found[0].starts_with("applying `c` a second time is"), "{found:?}");
+}

@@ -87,10 +87,13 @@ impl Checker<'_> {
         self.expect_arguments(arguments, declared.parameters.len(), span)?;
         let path = self.path_to(name);
         let prefix = format!("{path}.");
-        if self.program.tables.iter().any(|table| table.name.starts_with(&prefix))
-            || self.program.registers.iter().any(|register| register.name.starts_with(&prefix))
-            || self.program.mu_tables.iter().any(|table| table.name.starts_with(&prefix))
-        {
+        let program = &self.program;
+        let mut names = (program.tables.iter().map(|table| &table.name))
+            .chain(program.registers.iter().map(|register| &register.name))
+            .chain(program.counters.iter().map(|counter| &counter.name))
+            .chain(program.meters.iter().map(|meter| &meter.name))
+            .chain(program.mu_tables.iter().map(|table| &table.name));
+        if names.any(|name| name.starts_with(&prefix)) {
             return self
                 .sink
                 .refuse(span, &format!("applying `{name}` a second time is"))

@@ -7,7 +7,7 @@ use num_traits::{Signed, ToPrimitive};
 
 use crate::ast::{Expr, ExprKind, Name, TypeExpr};
 use crate::diagnostic::{Checked, nearest};
-use crate::ir::{Binary, Compute, Constant, MAX_WIDTH, Operand, ones};
+use crate::ir::{Binary, Compute, Constant, MAX_WIDTH, Operand, StatementKind, ones};
 use crate::semantics;
 use crate::source::Span;
 
@@ -295,6 +295,15 @@ impl Checker<'_> {
             }
         };
         let next = Operand::Field(self.program.stacks[*id as usize].next);
+        // Nothing was extracted yet: the parser rejects (P4-16, "Operations on header stacks").
+        if self.place == Where::Parser
+            && let Some(error) = self.program.errors.iter().position(|error| error == "StackOutOfBounds")
+        {
+            let zero = Operand::Constant(Constant::new(0, 16));
+            let condition = self.truth(Binary::NotEqual, next, zero);
+            let error = Operand::Constant(Constant::new(error as u128, ERROR_WIDTH));
+            self.emit(StatementKind::Verify { condition, error });
+        }
         let mut value = Operand::Field(field);
         for (number, place) in places.iter().enumerate().skip(1) {
             let Some(Place::Scalar(field, _)) = place.parts().get(at).map(|place| &**place) else {
