@@ -60,8 +60,11 @@ fn programs_are_what_their_trees_are() {
     assert!(sent > 4000, "{sent} packets left");
 }
 
+/// Changes what the checker has made.
+type Plant = fn(&mut Program);
+
 /// What the checker might get wrong, in what it makes.
-const FAULTS: [(&str, fn(&mut Program)); 5] = [
+const FAULTS: [(&str, Plant); 5] = [
     ("a statement of the ingress is left out", |program| {
         let at = program.ingress.len() / 2;
         program.ingress.remove(at);

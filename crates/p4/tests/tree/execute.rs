@@ -19,6 +19,9 @@ pub(super) fn call_of(expr: &Expr) -> (String, &[Expr]) {
     }
 }
 
+/// Whether a label is what a `switch` is about.
+type IsLabel = Box<dyn Fn(&Tree, &Expr) -> bool>;
+
 /// What became of a table's look-up.
 struct Applied {
     hit: bool,
@@ -109,7 +112,7 @@ impl Tree {
     }
 
     fn switch(&mut self, subject: &Expr, cases: &[SwitchCase]) -> Flow {
-        let is_it: Box<dyn Fn(&Tree, &Expr) -> bool> = match self.applied(subject) {
+        let is_it: IsLabel = match self.applied(subject) {
             Some((Applied { flow: Flow::Next, action, .. }, _)) => {
                 Box::new(move |_, label| call_of(label).0 == action)
             }

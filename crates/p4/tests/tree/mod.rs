@@ -54,11 +54,14 @@ enum Flow {
     Fail(&'static str),
 }
 
+/// The type of an enumeration, if it has one, and its members.
+type Enumeration = (Option<TypeExpr>, Vec<(String, i128)>);
+
 /// A program, and what it keeps from packet to packet.
 pub struct Tree {
     structs: HashMap<String, (bool, Vec<(String, TypeExpr)>)>,
     aliases: HashMap<String, TypeExpr>,
-    enums: HashMap<String, (Option<TypeExpr>, Vec<(String, i128)>)>,
+    enums: HashMap<String, Enumeration>,
     controls: HashMap<String, Rc<ControlDecl>>,
     parsers: HashMap<String, Rc<ParserDecl>>,
     blocks: Vec<String>,
