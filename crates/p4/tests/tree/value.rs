@@ -74,7 +74,7 @@ impl Value {
         }
     }
 
-    /// The same with all bits from `source`, in order; `None` where they do not suffice.
+    /// This value with its bits read from `source`, in order; `None` where they do not suffice.
     pub fn filled(&self, source: &mut impl Iterator<Item = bool>) -> Option<Value> {
         Some(match self {
             Value::Number { width, signed, .. } => {
