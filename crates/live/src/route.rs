@@ -45,7 +45,7 @@ pub use forwarder::{Decision, Forwarder};
 pub use reason::{RouteCounters, RouteDrop};
 pub use snapshot::{Link, Neighbour, Path, Route, Snapshot};
 pub use tables::Tables;
-pub use unresolved::{UNRESOLVED, Unresolved, WAIT_NS};
+pub use unresolved::{UNRESOLVED, UNRESOLVED_EACH, Unresolved, WAIT_NS};
 
 #[cfg(test)]
 mod tests;

@@ -3,12 +3,14 @@
 use super::ask::Ask;
 use super::forwarder::Forwarder;
 
-/// The latest packet to each neighbour whose Ethernet address is not known yet (RFC 1122 §2.3.2.2, RFC 4861 §7.2.2).
+/// The latest packets to each neighbour whose Ethernet address is not known yet (RFC 1122 §2.3.2.2, RFC 4861 §7.2.2), in the
+/// order in which they came.
 ///
 /// It belongs to the thread that has the [`Forwarder`]. `T` is a packet as its owner has it. Packets come by
 /// [`put`](Unresolved::put) and go by [`take_due`](Unresolved::take_due), one at a time; the forwarder is told what becomes of
 /// each of them, since it counts them.
 pub struct Unresolved<T> {
+    /// In order of arrival.
     waiting: Vec<Waiting<T>>,
     /// The version of the tables that were searched for all neighbours here.
     version: u64,
@@ -22,8 +24,12 @@ struct Waiting<T> {
     packet: T,
 }
 
-/// Neighbours for which a packet may wait. One more takes the place of the packet that has waited longest.
-pub const UNRESOLVED: usize = 64;
+/// Packets that may wait. One more takes the place of the packet that has waited longest.
+pub const UNRESOLVED: usize = 128;
+
+/// Packets that may wait for one neighbour. One more takes the place of the one that has waited longest for it. A host
+/// that begins to talk to another one sends several at once: two questions to a name server, a flight of segments.
+pub const UNRESOLVED_EACH: usize = 8;
 
 /// How long a packet waits. The kernel gives a neighbour up after three requests, one a second: until then it is not known
 /// whether the sender has to be told.
@@ -52,13 +58,14 @@ impl<T> Unresolved<T> {
     /// packet whose place it takes, if it takes one, is to be dropped: [`Forwarder::give_up`].
     pub fn put(&mut self, forwarder: &Forwarder, packet: T) -> Option<T> {
         let new = Waiting { neighbour: forwarder.neighbour, until_ns: forwarder.now_ns + WAIT_NS, packet };
-        let before = match self.waiting.iter().position(|waiting| waiting.neighbour == new.neighbour) {
-            None if self.waiting.len() < UNRESOLVED => None,
-            None => self.oldest(),
-            same => same,
+        let mut same = (0..).zip(&self.waiting).filter(|(_, waiting)| waiting.neighbour == new.neighbour);
+        let before: Option<usize> = match same.next() {
+            Some((oldest, _)) if same.count() + 1 >= UNRESOLVED_EACH => Some(oldest),
+            _ if self.waiting.len() < UNRESOLVED => None,
+            _ => Some(0),
         };
+        let before = before.map(|at| self.waiting.remove(at));
         self.until_ns = self.until_ns.min(new.until_ns);
-        let before = before.map(|at| self.waiting.swap_remove(at));
         self.waiting.push(new);
         before.map(|before| before.packet)
     }
@@ -73,10 +80,10 @@ impl<T> Unresolved<T> {
             waiting.until_ns <= forwarder.now_ns || forwarder.has_heard_of(waiting.neighbour)
         };
         if let Some(at) = self.waiting.iter().position(is_due) {
-            return Some(self.waiting.swap_remove(at).packet);
+            return Some(self.waiting.remove(at).packet);
         }
         self.version = forwarder.version();
-        self.until_ns = self.waiting.iter().map(|waiting| waiting.until_ns).min().unwrap_or(u64::MAX);
+        self.until_ns = self.waiting.first().map_or(u64::MAX, |waiting| waiting.until_ns);
         None
     }
 
@@ -88,10 +95,5 @@ impl<T> Unresolved<T> {
     #[cfg(test)]
     pub(super) fn packets(&self) -> impl Iterator<Item = &T> {
         self.waiting.iter().map(|waiting| &waiting.packet)
-    }
-
-    fn oldest(&self) -> Option<usize> {
-        let until_ns = |at: &usize| self.waiting[*at].until_ns;
-        (0..self.waiting.len()).min_by_key(until_ns)
     }
 }
