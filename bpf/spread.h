@@ -116,6 +116,26 @@ CALLED int quoted_ports(const struct xdp_md *packet, u32 offset, u32 limit, stru
     return 0;
 }
 
+/* The same of an ICMPv6 error. */
+CALLED int quoted_ports_v6(const struct xdp_md *packet, u32 offset, u32 limit, struct headers *headers)
+{
+    offset += 8;
+    struct ipv6 ip;
+    if (!READ(ip, packet, offset) || offset + sizeof(ip) > limit)
+        return 0;
+    const u32 *to = headers->destination.words;
+    u32 other = (ip.source[0] ^ to[0]) | (ip.source[1] ^ to[1]) | (ip.source[2] ^ to[2]) | (ip.source[3] ^ to[3]);
+    if ((NET32(ip.version_class_flow) >> 28) != 6 || other || (ip.next != PROTOCOL_TCP && ip.next != PROTOCOL_UDP))
+        return 0;
+    offset += sizeof(ip);
+    u16 words[2];
+    if (!READ(words, packet, offset) || offset + 8 > limit)
+        return 0;
+    headers->source_port = words[1];
+    headers->destination_port = words[0];
+    return 0;
+}
+
 /* Ports, or what ICMP has in their place; the packet ends at `limit`. */
 CALLED int ports(const struct xdp_md *packet, u32 offset, u32 limit, u8 protocol, struct headers *headers)
 {
@@ -123,7 +143,8 @@ CALLED int ports(const struct xdp_md *packet, u32 offset, u32 limit, u8 protocol
     u32 least;
     if (protocol == PROTOCOL_TCP)
         least = 20;
-    else if (protocol == PROTOCOL_UDP || (protocol == PROTOCOL_ICMP && headers->version == 4))
+    else if (protocol == PROTOCOL_UDP || (protocol == PROTOCOL_ICMP && headers->version == 4) ||
+             (protocol == PROTOCOL_ICMPV6 && headers->version == 6))
         least = 8;
     else if (protocol == PROTOCOL_SCTP || protocol == PROTOCOL_DCCP)
         least = 4;
@@ -132,6 +153,10 @@ CALLED int ports(const struct xdp_md *packet, u32 offset, u32 limit, u8 protocol
     u16 words[2];
     if (!READ(words, packet, offset) || offset + least > limit)
         return 0;
+    if (protocol == PROTOCOL_ICMPV6) {
+        u8 type = NET16(words[0]) >> 8;
+        return type >= 1 && type <= 4 ? quoted_ports_v6(packet, offset, limit, headers) : 0;
+    }
     if (protocol != PROTOCOL_ICMP) {
         headers->source_port = words[0];
         headers->destination_port = words[1];

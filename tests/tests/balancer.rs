@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Chain, Registry};
+use engine::strategies::{DYSSECT, HYBRID, RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE};
+use engine::{Chain, Plan, Progress, Registry, verify};
+use etherparse::PacketBuilder;
 use paceline_conformance::draw::Draw;
-use paceline_conformance::{Packet, chain, run_in_batches, tcp, udp6};
+use paceline_conformance::{Packet, chain, pcap, run_in_batches, tcp, udp6};
 use proptest::prelude::*;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -147,4 +149,91 @@ fn turns_are_refused_in_a_table_that_evicts() {
     let error = error.err().expect("refused");
     assert!(error.to_string().contains("round-robin"), "{error}");
     assert_eq!(error.position(), (4, 14), "points at `table_full`");
+}
+
+/// UDP between an address of IPv4, or of IPv6, and another one of the same family.
+fn udp(is_v6: bool, from: ([u8; 4], u16), to: ([u8; 4], u16)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match is_v6 {
+        false => PacketBuilder::ipv4(from.0, to.0, 64).udp(from.1, to.1).write(&mut bytes, b"question"),
+        true => PacketBuilder::ipv6(v6(from.0), v6(to.0), 64).udp(from.1, to.1).write(&mut bytes, b"question"),
+    }
+    .expect("writing to memory");
+    bytes
+}
+
+fn v6([a, b, c, d]: [u8; 4]) -> [u8; 16] {
+    [0x20, 1, 0xd, 0xb8, a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 1]
+}
+
+/// "Packet too big" about an IP packet.
+fn too_big(is_v6: bool, from: [u8; 4], to: [u8; 4], about: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match is_v6 {
+        false => PacketBuilder::ipv4(from, to, 64).icmpv4_raw(3, 4, [0, 0, 5, 0]).write(&mut bytes, about),
+        true => PacketBuilder::ipv6(v6(from), v6(to), 64).icmpv6_raw(2, 0, [0, 0, 5, 0]).write(&mut bytes, about),
+    }
+    .expect("writing to memory");
+    bytes
+}
+
+/// Errors of routers about balanced flows may come to any core: each gives the answer that a single one gives.
+#[test]
+fn errors_about_balanced_flows_are_equal_under_every_strategy() {
+    const VIP: [u8; 4] = [198, 51, 100, 10];
+    let text = |policy: &str, is_v6: bool| {
+        let address = |ip: [u8; 4]| match is_v6 {
+            false => std::net::IpAddr::from(ip),
+            true => std::net::IpAddr::from(v6(ip)),
+        };
+        let backend = |last| format!("{{ address = \"{}\", port = 5353 }}", address([10, 0, 0, last]));
+        let backends: Vec<String> = (1..=5).map(backend).collect();
+        format!(
+            "[[function]]\nuse = \"load-balancer\"\npolicy = \"{policy}\"\nrewrite_answers = true\n\
+             services = [{{ vip = \"{}\", port = 53, protocol = \"udp\", backends = [{}] }}]",
+            address(VIP),
+            backends.join(", ")
+        )
+    };
+    for is_v6 in [false, true] {
+        let mut packets = Vec::new();
+        let mut push = |packet: Vec<u8>| {
+            let kind = if is_v6 { [0x86, 0xdd] } else { [8, 0] };
+            let bytes = [&[2; 6][..], &[4; 6][..], &kind[..], &packet[..]].concat();
+            packets.push(Packet { time_ns: (1 + packets.len() as u64) * 1_000_000, bytes });
+        };
+        for number in 0..200_u16 {
+            let client = ([192, 0, (number % 7) as u8, number as u8], 30_000 + number);
+            let backend = ([10, 0, 0, 1 + (number % 5) as u8], 5_353);
+            push(udp(is_v6, client, (VIP, 53)));
+            push(udp(is_v6, backend, client));
+            let router = [203, 0, 113, (number % 11) as u8];
+            push(too_big(is_v6, router, VIP, &udp(is_v6, (VIP, 53), client)));
+            push(too_big(is_v6, router, client.0, &udp(is_v6, client, backend)));
+            push(too_big(is_v6, router, client.0, &udp(is_v6, client, (router, 5_353))));
+        }
+        let pcap = pcap::of(&packets);
+        for policy in ["maglev", "random", "round-robin"] {
+            let chain = chain(&text(policy, is_v6), &Registry::stock());
+            for strategy in [RSS, RSSPP, SCR, SCR_TURNS, HYBRID, DYSSECT, SHARED] {
+                let plan = match Plan::new(&chain, strategy, 3) {
+                    Ok(plan) => plan,
+                    // States that all cores share have no turns.
+                    Err(error) => {
+                        assert_eq!(policy, "round-robin", "{}: {error}", strategy.name());
+                        continue;
+                    }
+                };
+                let verified =
+                    verify(&chain, &plan, &|| Ok(pcap.open()), &Progress::default()).expect("runs");
+                assert!(verified.holds(), "{policy}, {}: {verified:#?}", strategy.name());
+            }
+        }
+        let single = chain(&text("maglev", is_v6), &Registry::stock());
+        assert!(Plan::new(&single, SINGLE, 1).is_ok());
+        let mut core = single.core().expect("memory");
+        let ran = run_in_batches(&mut core, &packets, &[64]);
+        let changed = packets.iter().zip(&ran.answers).filter(|(packet, answer)| packet.bytes != answer.1).count();
+        assert_eq!(changed, 800, "all but errors about packets to others");
+    }
 }

@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::de::DeserializeOwned;
-use wire::{Edits, Fields, Headers, Stamp};
+use wire::{Addr, Edits, Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 use crate::{Cx, Ended, FlowKey, FunctionReport, OptionDoc, OptionError, Sides, StateValue, Verdict};
@@ -157,6 +157,9 @@ pub struct Extras<F: NetworkFunction> {
     pub full_table: FullTable<F>,
     /// An inside and an outside.
     pub sides: TwoSided<F>,
+    /// Whether packets to this address are the function's, though it may be an address of the host that the function runs
+    /// on: an external address of a NAT, the address of a balancer's service.
+    pub has_address: fn(&F, Addr) -> bool,
     /// States that add up, and what is kept of those that have ended.
     pub records: Records<F>,
     /// What `verify` may hold it to, beside its answers.
@@ -251,6 +254,7 @@ impl<F: NetworkFunction> Extras<F> {
         pool: Pooled::NONE,
         full_table: FullTable::NONE,
         sides: TwoSided::NONE,
+        has_address: |_, _| false,
         records: Records::NONE,
         guarantees: Guarantees::NONE,
         reports: Reports::NONE,

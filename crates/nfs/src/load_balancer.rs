@@ -108,14 +108,18 @@
 //!   a reload gives its service another address, prefix, port or protocol.
 //! - Fragments: the first of several is dropped (later ones have no ports and could not follow it);
 //!   later ones pass as they are, and no host makes anything of them.
-//! - ICMP to the VIP passes as it is, errors about a backend's packets among them. So path MTU
-//!   discovery does not reach the backends: let them announce a lower MSS where paths are narrow.
+//! - ICMP errors about a flow's packets go to the end that sent the packet, and read as that end knows the flow, with what
+//!   they quote (RFC 792, RFC 4443; RFC 5508 §4 has the rules). Those that come to the VIP, from a client or a router, go
+//!   to the backend: which one the hash says, as errors leave flows as they are. Under `"round-robin"` that may be another
+//!   backend than the flow's, which takes no notice of it. With `rewrite_answers`, those from a backend or a router before
+//!   it come from the VIP. So path MTU discovery works both ways. An error that quotes neither TCP nor UDP, or too little
+//!   of it, and other ICMP pass as they are.
 //!
 //! # Drops, events, expiry, full table
 //!
 //! - `no-backend`: a flow to a service that has no active backend. `fragment`: see above.
 //! - Events: `flows-opened`; `flows-picked-up`, TCP in the middle; `flows-moved`, since their backend
-//!   is gone or down; `packets-without-flow`, sent by the hash alone; `answers-rewritten`.
+//!   is gone or down; `packets-without-flow`, sent by the hash alone; `answers-rewritten`; `errors-translated`, ICMP.
 //! - A forgotten flow's next packet chooses again.
 //! - When the table is full, new flows go by the hash, take no turn and are not remembered. Nothing is dropped.
 
@@ -153,6 +157,7 @@ const FLOWS_PICKED_UP: usize = 1;
 const FLOWS_MOVED: usize = 2;
 const PACKETS_WITHOUT_FLOW: usize = 3;
 const ANSWERS_REWRITTEN: usize = 4;
+const ERRORS_TRANSLATED: usize = 5;
 
 /// What a packet to a backend is written to.
 const TO_A_BACKEND: Fields = Fields::DST_ADDR.union(Fields::DST_PORT).union(Fields::DST_MAC);
@@ -178,9 +183,14 @@ impl NetworkFunction for LoadBalancer {
             "flows-moved",
             "packets-without-flow",
             "answers-rewritten",
+            "errors-translated",
         ],
     };
-    const READS: Fields = Fields::FIVE_TUPLE.union(Fields::TCP_FLAGS).union(Fields::MARKS);
+    const READS: Fields = Fields::FIVE_TUPLE
+        .union(Fields::TCP_FLAGS)
+        .union(Fields::TCP_SHAPE)
+        .union(Fields::ACK)
+        .union(Fields::MARKS);
     const EDITS: Fields = TO_A_BACKEND.union(Fields::SRC_ADDR).union(Fields::SRC_PORT);
     const EXTRAS: Extras<Self> = Extras {
         pool: Pooled {
@@ -193,6 +203,7 @@ impl NetworkFunction for LoadBalancer {
             ..Pooled::NONE
         },
         full_table: FullTable { rejected: Self::rejected, refuses_eviction: Self::refuses_eviction },
+        has_address: |balancer, address| balancer.services.have_address(address),
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, keeps_pool: Self::keeps_pool, ..Reload::ANY },
         in_place: InPlace::Flow(Self::in_place),
@@ -216,8 +227,10 @@ impl NetworkFunction for LoadBalancer {
 
     #[inline]
     fn project(headers: &Headers) -> Option<Meta> {
-        let is_balanced = matches!(headers.protocol, protocol::TCP | protocol::UDP);
-        (is_balanced && headers.has_transport()).then(|| Meta {
+        if !matches!(headers.protocol, protocol::TCP | protocol::UDP) {
+            return Meta::of_error(headers);
+        }
+        headers.has_transport().then(|| Meta {
             src: headers.src,
             dst: headers.dst,
             src_port: headers.src_port,
@@ -225,7 +238,8 @@ impl NetworkFunction for LoadBalancer {
             protocol: headers.protocol,
             tcp_flags: headers.tcp_flags,
             is_first_fragment: headers.marks.contains(Marks::FIRST_FRAGMENT).into(),
-            zero: 0,
+            about: 0,
+            quoted: 0,
         })
     }
 
@@ -386,6 +400,9 @@ impl LoadBalancer {
     /// A packet that goes to no service.
     #[inline(never)]
     fn answer(&self, meta: &Meta, cx: &mut Cx<'_, Turns>) -> Verdict {
+        if meta.about != 0 {
+            return self.error(meta, cx);
+        }
         let Some((vip, port)) = self.services.answered_by(meta) else { return Verdict::Forward };
         if meta.is_first_fragment != 0 {
             return Verdict::Drop(FRAGMENT);
@@ -393,6 +410,29 @@ impl LoadBalancer {
         cx.edits.set_src(vip);
         cx.edits.set_src_port(port);
         cx.count(ANSWERS_REWRITTEN);
+        Verdict::Forward
+    }
+
+    /// An ICMP error. The edits are of what it quotes, too: see [`wire::Edits`].
+    fn error(&self, meta: &Meta, cx: &mut Cx<'_, Turns>) -> Verdict {
+        let service = self.services.to(None, &meta.dst, meta.dst_port, meta.about);
+        let asked = self.services.asked_by_quoted(meta);
+        if meta.is_first_fragment != 0 && (service.is_some() || asked.is_some()) {
+            return Verdict::Drop(FRAGMENT);
+        }
+        match (service, asked) {
+            (Some((_, service)), _) => {
+                let backend = self.by_hash(service, meta, cx).and_then(|position| service.get(position));
+                let Some((_, backend)) = backend else { return Verdict::Drop(NO_BACKEND) };
+                backend.direct(cx.edits);
+            }
+            (None, Some((vip, port))) => {
+                cx.edits.set_src(vip);
+                cx.edits.set_src_port(port);
+            }
+            (None, None) => return Verdict::Forward,
+        }
+        cx.count(ERRORS_TRANSLATED);
         Verdict::Forward
     }
 
@@ -453,7 +493,7 @@ impl LoadBalancer {
     /// The backend that the 5-tuple alone decides.
     fn by_hash(&self, service: &Service, meta: &Meta, cx: &Cx<'_, Turns>) -> Option<u16> {
         service.maglev.at(match self.policy {
-            Policy::Random => cx.hash(meta.flow().as_bytes()),
+            Policy::Random => cx.hash(meta.hashed().as_bytes()),
             Policy::Maglev | Policy::RoundRobin => meta.hash(),
         })
     }

@@ -262,6 +262,7 @@ impl NetworkFunction for Nat {
         },
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         sides: TwoSided { sides: Self::sides, ..TwoSided::NONE },
+        has_address: |nat, address| address.to_v4().is_some_and(|v4| nat.sides.external(v4).is_some()),
         guarantees: Guarantees { invariant: Self::invariant, ..Guarantees::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },

@@ -20,7 +20,7 @@ use crate::{Addr, Fields, Headers, Marks, protocol};
 /// | VLAN tag | Ethernet frames; a third tag is not pushed, for it could not be parsed |
 /// | TTL, TOS | IP |
 /// | addresses | IP of the address's family; an IPv4-mapped one counts as IPv4 |
-/// | ports | TCP, UDP, DCCP; SCTP unless fragmented or longer than 65,534 bytes; ICMP over IPv4 as far as it has them: see [`IcmpPorts`](crate::IcmpPorts). Not later fragments |
+/// | ports | TCP, UDP, DCCP; SCTP unless fragmented or longer than 65,534 bytes; ICMP as far as it has them: see [`IcmpPorts`](crate::IcmpPorts). Not later fragments |
 ///
 /// Of an ICMP error whose quote can be read, the quoted packet is edited with it: a new source becomes the quoted
 /// destination, a new destination the quoted source, addresses and ports (RFC 5508 §4).
@@ -211,7 +211,7 @@ impl Edits {
         if set.contains(Fields::DST_PORT) {
             headers.dst_port = self.dst_port;
         }
-        if headers.protocol == protocol::ICMP {
+        if matches!(headers.protocol, protocol::ICMP | protocol::ICMPV6) {
             headers.follow_icmp_edits(set);
         }
         if set.contains(Fields::TTL) {

@@ -29,7 +29,7 @@ bitflags! {
         const DST_MAC = 1 << 9;
         /// TCP sequence number; what an ICMP header begins with, and UDP's length: see [`Headers::seq`](crate::Headers::seq).
         const SEQ = 1 << 10;
-        /// TCP acknowledgment number; of an ICMP error over IPv4, the destination that it quotes.
+        /// TCP acknowledgment number; of an ICMP error, the destination that it quotes.
         const ACK = 1 << 11;
         /// Highest right edge of the SACK blocks.
         const SACK = 1 << 12;

@@ -25,13 +25,13 @@ pub struct Headers {
     /// TCP sequence number. For ICMP and ICMPv6 the header's type, code and identifier: see
     /// [`Headers::icmp`]. For UDP the header's length field, which [`Headers::payload_len`] obeys.
     pub seq: u32,
-    /// TCP acknowledgment number, also where the ACK flag is not set. Of an ICMP error over IPv4, the destination of the
-    /// packet that it quotes, if it can be read: see [`Headers::quoted_destination`].
+    /// TCP acknowledgment number, also where the ACK flag is not set. Of an ICMP error whose quote can be read, the destination that it
+    /// quotes, as a [word](Headers::word_of).
     pub ack: u32,
     /// Highest right edge of the SACK blocks (RFC 2018) that lies after `ack`; `ack` where there is
     /// none, or no ACK flag.
     pub sack: u32,
-    /// Source port of TCP, UDP, SCTP, DCCP; what ICMP over IPv4 has in its place, see
+    /// Source port of TCP, UDP, SCTP, DCCP; what ICMP has in its place, see
     /// [`IcmpPorts`](crate::IcmpPorts); 0 for others and for later fragments.
     pub src_port: u16,
     /// Destination port, likewise.
@@ -60,7 +60,7 @@ pub struct Headers {
     /// 14, 18 or 22 in an Ethernet frame, and only there.
     pub l3_offset: u8,
     /// High nibble: transport header length in 4-byte words. Low nibble: TCP window scale of a
-    /// SYN, at most 14; 15 for TCP without one. Of ICMP over IPv4, what the ports are: 0 none, 1 a request's,
+    /// SYN, at most 14; 15 for TCP without one. Of ICMP, what the ports are: 0 none, 1 a request's,
     /// 2 a reply's, 4 to 7 those of what an error quotes (TCP, UDP, a request, a reply), with 8 added if the error
     /// does not come from the quoted destination; see [`Headers::icmp_ports`]. 0 for other protocols.
     pub tcp_shape: u8,

@@ -3,7 +3,8 @@
 
 use crate::{Addr, Fields, Headers, Marks, protocol};
 
-/// What [`Headers::src_port`] and [`Headers::dst_port`] are of an ICMP message over IPv4.
+/// What [`Headers::src_port`] and [`Headers::dst_port`] are of an ICMP message over IPv4, and of an ICMPv6 error that quotes
+/// TCP or UDP.
 ///
 /// | message | `src_port` | `dst_port` |
 /// |---|---|---|
@@ -17,6 +18,8 @@ use crate::{Addr, Fields, Headers, Marks, protocol};
 ///
 /// Errors are types 3, 4, 11 and 12 (RFC 792). A quote can be read if it has the whole IPv4 header, is no later
 /// fragment, has 8 bytes behind the header of TCP, UDP or a query, and was sent by whom the error goes to.
+///
+/// Of ICMPv6 they are types 1 to 4 (RFC 4443). There TCP or UDP has to follow the quoted IPv6 header at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IcmpPorts {
     /// A query's request.
@@ -34,8 +37,10 @@ pub enum IcmpPorts {
 
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
-/// With the index in [`QUOTED`].
+/// With the index in [`QUOTED`]. An error has this bit, [`FROM_ANOTHER`], or both.
 const ERROR: u8 = 4;
+/// The error comes from a router. Without [`ERROR`]: its quoted destination was
+/// [forgotten](Headers::forget_quoted_destination).
 const FROM_ANOTHER: u8 = 8;
 
 /// What an error may quote.
@@ -70,16 +75,18 @@ impl Shape {
     /// What the headers say.
     #[inline]
     pub(crate) fn of(headers: &Headers) -> Option<Shape> {
-        let is_icmp = headers.protocol == protocol::ICMP
-            && headers.marks.contains(Marks::IPV4)
-            && headers.has_transport();
-        if !is_icmp {
+        let is_icmp = match headers.protocol {
+            protocol::ICMP => headers.marks.contains(Marks::IPV4),
+            protocol::ICMPV6 => headers.marks.contains(Marks::IPV6),
+            _ => false,
+        };
+        if !is_icmp || !headers.has_transport() {
             return None;
         }
         match headers.tcp_shape & 0x0f {
             REQUEST => Some(Shape::Request),
             REPLY => Some(Shape::Reply),
-            error if error & ERROR != 0 => Some(Shape::Error {
+            error if error & (ERROR | FROM_ANOTHER) != 0 => Some(Shape::Error {
                 quoted: QUOTED[usize::from(error & 3)],
                 is_from_destination: error & FROM_ANOTHER == 0,
             }),
@@ -100,7 +107,7 @@ impl Shape {
     }
 }
 
-/// Where an error's quote lies in the ICMP message: the IPv4 header begins at [`QUOTE_OFFSET`].
+/// Where an error's quote lies in the ICMP message: the IP header begins at [`QUOTE_OFFSET`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quote {
     /// Offset of the quoted transport header.
@@ -139,11 +146,47 @@ impl Quote {
     }
 }
 
+impl Quote {
+    /// The same in an ICMPv6 message.
+    pub(crate) fn find_v6(message: &[u8]) -> Option<Quote> {
+        if !matches!(message.first()?, 1..=4) {
+            return None;
+        }
+        let ip = message.get(QUOTE_OFFSET..)?.first_chunk::<40>()?;
+        let transport = QUOTE_OFFSET + ip.len();
+        let has_ports = message.len() >= transport + 8;
+        let quoted = match ip[6] {
+            protocol::TCP => Quoted::Tcp,
+            protocol::UDP => Quoted::Udp,
+            _ => return None,
+        };
+        (ip[0] >> 4 == 6 && has_ports).then_some(Quote { transport, quoted })
+    }
+}
+
 impl Headers {
+    /// An address as 32 bits, by which [`Headers::ack`] tells the destination that an ICMP error quotes: of IPv4 the address, of IPv6
+    /// a digest of it.
+    #[inline]
+    pub fn word_of(address: Addr) -> u32 {
+        match address.to_v4() {
+            Some(octets) => u32::from_be_bytes(octets),
+            None => Headers::digest(address),
+        }
+    }
+
+    /// Equal on all machines. Addresses of a network differ in few bits: a multiplication brings each of them into the high half.
+    #[cold]
+    fn digest(Addr(bytes): Addr) -> u32 {
+        let bits = u128::from_be_bytes(bytes);
+        let mixed = ((bits >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) ^ bits as u64;
+        (mixed.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32) as u32
+    }
+
     /// Low nibble of [`Headers::tcp_shape`] of an ICMP reply, for who makes headers and has no packet.
     pub const ICMP_REPLY: u8 = REPLY;
 
-    /// What the ports of an ICMP message over IPv4 are; `None` for other packets, and for messages without.
+    /// What the ports of an ICMP message are; `None` for other packets, and for messages without.
     #[inline]
     pub fn icmp_ports(&self) -> Option<IcmpPorts> {
         Some(match Shape::of(self)? {
@@ -165,18 +208,20 @@ impl Headers {
     /// [forgotten](Headers::forget_quoted_destination).
     #[inline]
     pub fn quoted_destination(&self) -> Option<Addr> {
+        let of_ipv4 = Addr::v4(self.ack.to_be_bytes());
         match Shape::of(self)? {
+            Shape::Error { .. } if !self.marks.contains(Marks::IPV4) => None,
             Shape::Error { is_from_destination: true, .. } => Some(self.src),
-            Shape::Error { .. } => (self.ack != 0).then(|| Addr::v4(self.ack.to_be_bytes())),
+            Shape::Error { .. } => (self.tcp_shape & ERROR != 0).then_some(of_ipv4),
             Shape::Request | Shape::Reply => None,
         }
     }
 
-    /// Forgets [`Headers::quoted_destination`] of an error that a router sent.
+    /// Forgets [`Headers::quoted_destination`] of an error that a router sent. [`Headers::ack`] stays.
     #[inline]
     pub fn forget_quoted_destination(&mut self) {
-        if self.protocol == protocol::ICMP {
-            self.ack = 0;
+        if self.protocol == protocol::ICMP && self.tcp_shape & (ERROR | FROM_ANOTHER) == ERROR | FROM_ANOTHER {
+            self.tcp_shape &= !ERROR;
         }
     }
 
@@ -188,8 +233,8 @@ impl Headers {
             Some(Shape::Reply) if edited.contains(Fields::DST_PORT) => self.dst_port,
             Some(Shape::Error { .. }) if edited.contains(Fields::SRC_ADDR) => {
                 // The quoted destination is now whom the error comes from.
-                self.tcp_shape &= !FROM_ANOTHER;
-                self.ack = u32::from_be_bytes(self.src.last4());
+                self.tcp_shape = (self.tcp_shape | ERROR) & !FROM_ANOTHER;
+                self.ack = Headers::word_of(self.src);
                 return;
             }
             _ => return,

@@ -220,6 +220,84 @@ fn a_quoted_udp_packet_without_a_checksum_gets_none() {
     assert_eq!(edited(&inward(HOST), plain(EXTERNAL)), plain(HOST));
 }
 
+type End6 = ([u8; 16], u16);
+
+/// TCP or UDP over IPv6 with right checksums.
+fn packet6(is_tcp: bool, from: End6, to: End6, payload: &[u8]) -> Vec<u8> {
+    let builder = PacketBuilder::ipv6(from.0, to.0, 64);
+    let mut bytes = Vec::new();
+    match is_tcp {
+        true => builder.tcp(from.1, to.1, 0x1234_5678, 5_000).write(&mut bytes, payload).unwrap(),
+        false => builder.udp(from.1, to.1).write(&mut bytes, payload).unwrap(),
+    }
+    bytes
+}
+
+/// An ICMPv6 error about a packet, of which it quotes so many bytes.
+fn error6(kind: u8, src: [u8; 16], dst: [u8; 16], quoted: &[u8], quoted_len: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let builder = PacketBuilder::ipv6(src, dst, 64).icmpv6_raw(kind, 0, [0, 0, 5, 0]);
+    builder.write(&mut bytes, &quoted[..quoted_len.min(quoted.len())]).unwrap();
+    bytes
+}
+
+fn host6(last: u8) -> [u8; 16] {
+    [0x20, 1, 0xd, 0xb8, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]
+}
+
+#[test]
+fn what_an_icmpv6_error_quotes_is_where_ports_are() {
+    let quoted = packet6(true, (host6(1), 4_000), (host6(2), 443), b"");
+    for (kind, from, is_from_destination) in [(1, host6(2), true), (2, host6(9), false), (3, host6(9), false)] {
+        let found = headers(&error6(kind, from, host6(1), &quoted, 600));
+        assert_eq!((found.src_port, found.dst_port), (443, 4_000));
+        let expected = IcmpPorts::Error { protocol: protocol::TCP, is_from_destination };
+        assert_eq!((found.icmp_ports(), found.ack), (Some(expected), Headers::word_of(Addr(host6(2)))));
+    }
+    // A message that is no error, a quote of somebody else's packet, one that is too short.
+    for (kind, to, len) in [(129, host6(1), 600), (1, host6(3), 600), (1, host6(1), 47)] {
+        let found = headers(&error6(kind, host6(9), to, &quoted, len));
+        assert_eq!((found.src_port, found.dst_port, found.icmp_ports(), found.ack), (0, 0, None, 0), "{kind}");
+    }
+}
+
+proptest! {
+    /// As over IPv4.
+    #[test]
+    fn icmpv6_errors_are_edited_with_what_they_quote(
+        is_tcp in any::<bool>(),
+        kind in 1..5_u8,
+        ports in any::<[u16; 4]>(),
+        hosts in any::<[u8; 5]>(),
+        payload in proptest::collection::vec(any::<u8>(), 0..80),
+        quoted_len in 48..160_usize,
+        is_from_destination in any::<bool>(),
+        (changes_src, changes_dst) in any::<(bool, bool)>(),
+    ) {
+        let quoted_len = quoted_len & !1;
+        let [from, to, new_from, new_to] = [0, 1, 2, 3].map(|i| (host6(hosts[i]), ports[i]));
+        let reporter = if is_from_destination { to.0 } else { host6(hosts[4]) };
+        let before = packet6(is_tcp, from, to, &payload);
+        let bytes = error6(kind, reporter, from.0, &before, quoted_len);
+        let mut edits = Edits::NONE;
+        let (mut quoted_from, mut quoted_to, mut outer) = (from, to, reporter);
+        if changes_dst {
+            edits.set_dst(Addr(new_from.0));
+            edits.set_dst_port(new_from.1);
+            quoted_from = new_from;
+        }
+        if changes_src {
+            edits.set_src(Addr(new_to.0));
+            edits.set_src_port(new_to.1);
+            quoted_to = new_to;
+            outer = new_to.0;
+        }
+        let after = packet6(is_tcp, quoted_from, quoted_to, &payload);
+        let expected = error6(kind, outer, quoted_from.0, &after, quoted_len);
+        prop_assert_eq!(edited(&edits, bytes), expected);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 

@@ -51,7 +51,7 @@ pub fn external(chain: &Chain) -> ExternalAddresses {
 
 /// The same of several chains.
 fn of_chains(chains: Vec<Chain>) -> impl Fn(IpAddr) -> bool + Send {
-    move |address| chains.iter().any(|chain| chain.translates_to(address))
+    move |address| chains.iter().any(|chain| chain.has_address(address))
 }
 
 impl Subject {

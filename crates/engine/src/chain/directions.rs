@@ -36,10 +36,9 @@ impl Chain {
         self.sides.as_ref().filter(|_| self.has_between()).map(|sides| sides.prefixes())
     }
 
-    /// Whether packets to this address are for hosts inside, though it may be one of this host: a NAT's.
-    pub fn translates_to(&self, address: IpAddr) -> bool {
-        let mut sides = self.functions.iter().filter_map(|spec| spec.function.sides());
-        sides.any(|sides| sides.external.contains(Addr::from(address)))
+    /// Whether packets to this address are a function's, though it may be an address of this host: a NAT's, a balancer's.
+    pub fn has_address(&self, address: IpAddr) -> bool {
+        self.functions.iter().any(|spec| spec.function.has_address(Addr::from(address)))
     }
 
     /// What a function on a core is made from.

@@ -9,7 +9,7 @@ use ring::Tickets;
 use serde::Deserialize;
 use table::OutOfMemory;
 use toml::de::ValueDeserializer;
-use wire::{Fields, Headers, Stamp};
+use wire::{Addr, Fields, Headers, Stamp};
 
 use crate::path::group::{Stage, StageSpec};
 use crate::path::parcel::{CorePools, Pool};
@@ -93,6 +93,9 @@ pub trait Function: Send + Sync {
 
     /// [`nf::TwoSided::sides`].
     fn sides(&self) -> Option<nf::Sides>;
+
+    /// [`nf::Extras::has_address`].
+    fn has_address(&self, address: Addr) -> bool;
 
     /// [`nf::TwoSided::wants`].
     fn wants_sides(&self) -> Option<&'static str>;
@@ -292,6 +295,10 @@ impl<F: NetworkFunction> Function for Configured<F> {
 
     fn sides(&self) -> Option<nf::Sides> {
         (F::EXTRAS.sides.sides)(&self.0)
+    }
+
+    fn has_address(&self, address: Addr) -> bool {
+        (F::EXTRAS.has_address)(&self.0, address)
     }
 
     fn wants_sides(&self) -> Option<&'static str> {

@@ -14,7 +14,7 @@ use zerocopy::{Immutable, IntoBytes};
 use super::maglev::{Candidate, ENTRIES, Maglev};
 use super::options::{BackendOptions, BackendState, Mac, Options, Policy, ServiceOptions};
 use super::round_robin::RoundRobin;
-use super::state::{Meta, State};
+use super::state::{Meta, State, known};
 use super::vip::{End, ServicePort, Vip};
 
 const SERVICES_MAX: usize = 64;
@@ -35,6 +35,8 @@ pub(super) struct Services {
     ranges: Vec<u8>,
     /// Address and port that packets from such a backend get; by the backend's socket, ascending.
     by_backend: BySocket<(Addr, u16)>,
+    /// The same by what ICMP errors tell of the backend's address.
+    by_quoted: BySocket<(Addr, u16)>,
 }
 
 /// Address, port and protocol.
@@ -57,6 +59,7 @@ impl Services {
             return Err(error(format!("name {service} twice; give it all its backends in one place")));
         }
         let by_backend = if options.rewrite_answers { by_backend(&services)? } else { Vec::new() };
+        let by_quoted = by_quoted(&by_backend);
         let (mut by_socket, mut ranges) = (Vec::new(), Vec::new());
         for (at, service) in (0..).zip(&services) {
             match service.socket() {
@@ -65,7 +68,7 @@ impl Services {
             }
         }
         by_socket.sort_unstable();
-        Ok(Services { services, by_socket, ranges, by_backend })
+        Ok(Services { services, by_socket, ranges, by_backend, by_quoted })
     }
 
     /// The service that packets to `addr` and `port` go to, and its position. A flow stays with the one
@@ -96,10 +99,20 @@ impl Services {
         Some((at, &self.services[usize::from(at)]))
     }
 
+    /// Whether it is the one address of a service. A range is no address that one gives to a host.
+    pub(super) fn have_address(&self, address: Addr) -> bool {
+        self.services.iter().any(|service| service.vip.is_one() && Addr::from(service.vip.address) == address)
+    }
+
     /// Address and port of the service for which the packet's sender answers, if any.
     #[inline]
     pub(super) fn answered_by(&self, meta: &Meta) -> Option<(Addr, u16)> {
         find(&self.by_backend, (meta.src, meta.src_port, meta.protocol))
+    }
+
+    /// The same of an ICMP error about a packet that went to a backend.
+    pub(super) fn asked_by_quoted(&self, error: &Meta) -> Option<(Addr, u16)> {
+        find(&self.by_quoted, (error.quoted_destination(), error.src_port, error.about))
     }
 
     #[inline]
@@ -116,6 +129,15 @@ impl Services {
 #[inline]
 fn find<T: Copy>(sockets: &[(Socket, T)], socket: Socket) -> Option<T> {
     sockets.binary_search_by_key(&socket, |(socket, _)| *socket).ok().map(|at| sockets[at].1)
+}
+
+/// Backends that errors do not tell apart are left out.
+fn by_quoted(by_backend: &BySocket<(Addr, u16)>) -> BySocket<(Addr, u16)> {
+    let quoted = |((addr, port, protocol), vip): &(Socket, (Addr, u16))| ((known(*addr), *port, *protocol), *vip);
+    let mut all: Vec<_> = by_backend.iter().map(quoted).collect();
+    all.sort_unstable();
+    let alone = all.chunk_by(|a, b| a.0 == b.0).filter(|alike| alike.len() == 1);
+    alone.map(|alike| alike[0]).collect()
 }
 
 fn by_backend(services: &[Service]) -> Result<BySocket<(Addr, u16)>, OptionError> {

@@ -1,7 +1,7 @@
 //! What the balancer reads of a packet and what it keeps of a flow.
 
 use nf::{FiveTuple, hash_bytes};
-use wire::{Addr, protocol, tcp_flags};
+use wire::{Addr, Headers, IcmpPorts, Marks, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 /// Any number; the same everywhere, so that balancers agree.
@@ -19,7 +19,10 @@ pub struct Meta {
     pub(super) tcp_flags: u8,
     /// 1 for the first of several fragments.
     pub(super) is_first_fragment: u8,
-    pub(super) zero: u8,
+    /// Of an ICMP error that quotes TCP or UDP, which of them; 0 of other packets.
+    pub(super) about: u8,
+    /// The destination that such an error quotes: [`Headers::word_of`].
+    pub(super) quoted: u32,
 }
 
 /// What is kept of a flow.
@@ -38,7 +41,7 @@ pub struct State {
     pub service: u8,
 }
 
-const _: () = assert!(size_of::<Meta>() == 40 && size_of::<State>() == 16);
+const _: () = assert!(size_of::<Meta>() == 44 && size_of::<State>() == 16);
 
 /// How far a flow is; decides its time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
@@ -54,6 +57,19 @@ pub enum Phase {
     Datagrams,
 }
 
+/// An address as far as ICMP errors tell it in [`Headers::ack`]: IPv4 whole, of IPv6 its word alone.
+#[inline]
+pub(super) fn known(address: Addr) -> Addr {
+    match address.to_v4() {
+        Some(_) => address,
+        None => of_word(Headers::word_of(address)),
+    }
+}
+
+fn of_word(word: u32) -> Addr {
+    Addr(u128::from(word).to_be_bytes())
+}
+
 impl Meta {
     #[inline]
     pub(super) fn flow(&self) -> FiveTuple {
@@ -67,9 +83,44 @@ impl Meta {
         }
     }
 
+    /// An ICMP error about a packet that may have gone by here.
+    #[cold]
+    pub(super) fn of_error(headers: &Headers) -> Option<Meta> {
+        let IcmpPorts::Error { protocol: about, .. } = headers.icmp_ports()? else { return None };
+        matches!(about, protocol::TCP | protocol::UDP).then_some(Meta {
+            src: headers.src,
+            dst: headers.dst,
+            src_port: headers.src_port,
+            dst_port: headers.dst_port,
+            protocol: headers.protocol,
+            tcp_flags: 0,
+            is_first_fragment: headers.marks.contains(Marks::FIRST_FRAGMENT).into(),
+            about,
+            quoted: headers.ack,
+        })
+    }
+
+    /// Where the packet went that an error quotes, as [`known`] has it.
+    pub(super) fn quoted_destination(&self) -> Addr {
+        match self.dst.to_v4() {
+            Some(_) => Addr::v4(self.quoted.to_be_bytes()),
+            None => of_word(self.quoted),
+        }
+    }
+
+    /// What decides which backend takes a flow, where nothing else does: the 5-tuple of its packets to the service. The client is known
+    /// as an error from its side, which quotes what the service sent to it, knows it.
+    #[inline]
+    pub(super) fn hashed(&self) -> FiveTuple {
+        match self.about {
+            0 => FiveTuple { src: known(self.src), ..self.flow() },
+            protocol => FiveTuple { src: self.quoted_destination(), protocol, ..self.flow() },
+        }
+    }
+
     #[inline]
     pub(super) fn hash(&self) -> u64 {
-        hash_bytes(self.flow().as_bytes(), FLOW_HASH_SEED)
+        hash_bytes(self.hashed().as_bytes(), FLOW_HASH_SEED)
     }
 
     #[inline]

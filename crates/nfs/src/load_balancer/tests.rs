@@ -8,6 +8,7 @@ use wire::{Addr, Edits, Headers, Marks};
 use super::*;
 use crate::test_util::{function, ms, not_ip, option_error, tcp, tcp_v6, verdict_when_full};
 
+mod icmp;
 mod maglev;
 mod options;
 mod ranges;

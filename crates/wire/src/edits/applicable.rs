@@ -32,7 +32,7 @@ impl Edits {
             _ => false,
         };
         taken.set(Fields::SRC_PORT | Fields::DST_PORT, has_ports);
-        if headers.protocol == protocol::ICMP {
+        if matches!(headers.protocol, protocol::ICMP | protocol::ICMPV6) {
             taken |= icmp_ports(headers);
         }
         self.set & taken

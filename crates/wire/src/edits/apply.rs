@@ -40,14 +40,14 @@ impl core::error::Error for ApplyError {}
 /// | IPv4 header, TCP, DCCP, UDP-Lite, ICMPv6 | changes by the difference (RFC 1624): right stays right, wrong stays wrong. DCCP's and UDP-Lite's cover ports and addresses whatever their coverage field says |
 /// | UDP | likewise; 0 is no checksum and stays (RFC 768; RFC 6935 for IPv6), a sum that becomes 0 is sent as 0xffff |
 /// | SCTP | the CRC32c changes by the difference, which its linearity gives without the payload; 0 is no checksum and stays (RFC 9653) |
-/// | ICMP over IPv4; in an error also that of the quoted IPv4 header, and the quoted transport's where it is quoted | likewise |
+/// | ICMP over IPv4; in an error also that of the quoted IPv4 header, and the quoted transport's where it is quoted, as in an ICMPv6 error | likewise |
 /// | past the captured bytes | stays |
 ///
 /// A first fragment has the whole datagram's transport checksum, so that is mended there; later ones
 /// have payload only. Behind an IPv6 routing header that is not used up, the checksum is over the
 /// final destination (RFC 8200 §8.1), so an edit of the present one leaves it.
 ///
-/// Not handled: the packet inside an ICMPv6 error, a tunnel's inside, IPv4 source routes and IPv6 home
+/// Not handled: a tunnel's inside, IPv4 source routes and IPv6 home
 /// addresses (RFC 6275 §6.3), authentication headers.
 ///
 /// # Errors
@@ -126,12 +126,12 @@ pub(super) struct Ipv4 {
 /// RFC 8200 §3, likewise.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Ipv6 {
+pub(super) struct Ipv6 {
     version_class_flow: [u8; 4],
     length_and_next_header: [u8; 3],
     hop_limit: u8,
-    src: [u8; 16],
-    dst: [u8; 16],
+    pub(super) src: [u8; 16],
+    pub(super) dst: [u8; 16],
 }
 
 // What is written where: `set` is what applies of `self`.
@@ -276,6 +276,9 @@ impl Edits {
         if headers.protocol == protocol::ICMP {
             return self.write_icmp(set, headers, transport);
         }
+        if headers.protocol == protocol::ICMPV6 {
+            return self.write_icmpv6(set, headers, transport, addresses);
+        }
         let mut difference = addresses;
         if set.intersects(Fields::SRC_PORT | Fields::DST_PORT)
             && let Ok((ports, _)) = <[[u8; 2]; 2]>::mut_from_prefix(transport)
@@ -330,8 +333,6 @@ fn transport_checksum<'a>(headers: &Headers, transport: &'a mut [u8]) -> Option<
     let offset = match headers.protocol {
         protocol::TCP => 16,
         protocol::UDP | protocol::DCCP | UDP_LITE => 6,
-        // ICMP for IPv4 has no pseudo-header.
-        protocol::ICMPV6 if headers.marks.contains(Marks::IPV6) => 2,
         _ => return None,
     };
     transport.get_mut(offset..)?.first_chunk_mut()

@@ -1,12 +1,12 @@
-//! Edits of ICMP messages over IPv4: identifiers of queries, and what errors quote.
+//! Edits of ICMP messages: identifiers of queries over IPv4, and what errors quote.
 
 use zerocopy::FromBytes;
 
 use super::Edits;
-use super::apply::Ipv4;
+use super::apply::{Ipv4, Ipv6};
 use crate::checksum::Difference;
 use crate::icmp::{QUOTE_OFFSET, Quote, Quoted, Shape};
-use crate::{Fields, Headers};
+use crate::{Fields, Headers, Marks};
 
 impl Edits {
     /// Writes what applies into an ICMP message, as far as captured, and updates its checksums: that of the quoted
@@ -45,6 +45,53 @@ impl Edits {
         *difference = difference.and(addresses);
         update(&mut ip.checksum, addresses, Difference::mend, difference);
 
+        self.write_quoted_transport(set, quoted, transport, addresses, difference);
+    }
+
+    /// The same of an ICMPv6 message, whose checksum covers the packet's `addresses`, too.
+    #[cold]
+    pub(super) fn write_icmpv6(
+        &self,
+        set: Fields,
+        headers: &Headers,
+        message: &mut [u8],
+        addresses: Difference,
+    ) {
+        let mut difference = addresses;
+        if Shape::of(headers).is_some() {
+            self.write_quote_v6(set, message, &mut difference);
+        }
+        if headers.marks.contains(Marks::IPV6)
+            && let Some(checksum) = message.get_mut(2..).and_then(|rest| rest.first_chunk_mut())
+        {
+            difference.mend(checksum);
+        }
+    }
+
+    fn write_quote_v6(&self, set: Fields, message: &mut [u8], difference: &mut Difference) {
+        let Some(Quote { transport, quoted }) = Quote::find_v6(message) else { return };
+        let Some((before, transport)) = message.split_at_mut_checked(transport) else { return };
+        let Some(Ok((ip, _))) = before.get_mut(QUOTE_OFFSET..).map(Ipv6::mut_from_prefix) else { return };
+        let mut addresses = Difference::default();
+        if set.contains(Fields::SRC_ADDR) {
+            addresses.write16(&mut ip.dst, self.src.0);
+        }
+        if set.contains(Fields::DST_ADDR) {
+            addresses.write16(&mut ip.src, self.dst.0);
+        }
+        *difference = difference.and(addresses);
+        self.write_quoted_transport(set, quoted, transport, addresses, difference);
+    }
+
+    /// The quoted packet's ports, and its checksum, which covers its `addresses`.
+    fn write_quoted_transport(
+        &self,
+        set: Fields,
+        quoted: Quoted,
+        transport: &mut [u8],
+        addresses: Difference,
+        difference: &mut Difference,
+    ) {
         let mut ports = Difference::default();
         let source = set.contains(Fields::DST_PORT).then_some(self.dst_port);
         let destination = set.contains(Fields::SRC_PORT).then_some(self.src_port);

@@ -17,7 +17,11 @@ pub(super) fn parse_transport(frame: &[u8], packet: Packet, headers: &mut Header
             parse_icmp_ports(bytes, headers);
             Ok(())
         }
-        protocol::ICMPV6 => parse_icmp(bytes, [128, 129, 128, 129], headers),
+        protocol::ICMPV6 => {
+            parse_icmp(bytes, [128, 129, 128, 129], headers)?;
+            parse_icmpv6_ports(bytes, headers);
+            Ok(())
+        }
         protocol::SCTP | protocol::DCCP => {
             let ports = bytes.first_chunk::<4>().ok_or(Malformed::PortsTruncated)?;
             headers.src_port = be16(ports, 0);
@@ -133,5 +137,31 @@ fn parse_quote(message: &[u8], headers: &mut Headers) -> Option<Shape> {
     };
     (headers.src_port, headers.dst_port) = (dst_port, src_port);
     headers.ack = u32::from_be_bytes(dst.last4());
+    Some(Shape::Error { quoted, is_from_destination: dst == headers.src })
+}
+
+/// The same of an ICMPv6 error.
+#[cold]
+fn parse_icmpv6_ports(message: &[u8], headers: &mut Headers) {
+    if !headers.marks.contains(Marks::IPV6) {
+        return;
+    }
+    if let Some(error) = parse_quote_v6(message, headers) {
+        headers.tcp_shape |= error.nibble();
+    }
+}
+
+fn parse_quote_v6(message: &[u8], headers: &mut Headers) -> Option<Shape> {
+    let Quote { transport, quoted } = Quote::find_v6(message)?;
+    let ip = message.get(QUOTE_OFFSET..)?.first_chunk::<40>()?;
+    let transport = message.get(transport..)?.first_chunk::<8>()?;
+    let address = |at: usize| ip[at..].first_chunk().copied().map(Addr);
+    let (src, dst) = (address(8)?, address(24)?);
+    // RFC 4443 §2.2: errors go to the source of what they quote.
+    if src != headers.dst {
+        return None;
+    }
+    (headers.src_port, headers.dst_port) = (be16(transport, 2), be16(transport, 0));
+    headers.ack = Headers::word_of(dst);
     Some(Shape::Error { quoted, is_from_destination: dst == headers.src })
 }

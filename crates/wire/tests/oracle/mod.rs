@@ -238,6 +238,7 @@ fn transport(
         ip_number::IPV6_ICMP => {
             let icmp = Icmpv6Slice::from_slice(bytes).map_err(malformed)?;
             icmp_header(icmp.type_u8(), icmp.code_u8(), icmp.bytes5to8(), &[128, 129], &mut headers);
+            icmpv6_ports(bytes, &mut headers);
             Ok((headers, bytes.len() - 8))
         }
         ip_number::SCTP | IpNumber(33) => {
@@ -291,6 +292,28 @@ fn icmp_ports(bytes: &[u8], headers: &mut Headers) {
         }
         _ => {}
     }
+}
+
+/// The ports that an ICMPv6 error quotes.
+fn icmpv6_ports(bytes: &[u8], headers: &mut Headers) {
+    if !headers.marks.contains(Marks::IPV6) || !(1..=4).contains(&bytes[0]) {
+        return;
+    }
+    let Ok(quoted) = etherparse::Ipv6HeaderSlice::from_slice(&bytes[8..]) else { return };
+    let Some(&[a, b, c, d, ..]) = bytes.get(48..).filter(|behind| behind.len() >= 8) else { return };
+    let number = match quoted.next_header() {
+        ip_number::TCP => 4,
+        ip_number::UDP => 5,
+        _ => return,
+    };
+    if Addr(quoted.source()) != headers.dst {
+        return;
+    }
+    headers.src_port = u16::from_be_bytes([c, d]);
+    headers.dst_port = u16::from_be_bytes([a, b]);
+    headers.ack = Headers::word_of(Addr(quoted.destination()));
+    let is_from_destination = Addr(quoted.destination()) == headers.src;
+    headers.tcp_shape |= if is_from_destination { number } else { number + 8 };
 }
 
 fn tcp(bytes: &[u8], mut headers: Headers) -> Result<(Headers, usize), Doubt> {

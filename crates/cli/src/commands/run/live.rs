@@ -114,7 +114,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     if place.way == Way::Route && ports[0].shares_with_host() {
         eprintln!(
             "note: this host's own stack sees the packets as well: it must not forward (net.ipv4.ip_forward = 0), and it \
-             resets connections to addresses of its own that a NAT has"
+             resets connections to addresses of its own that a NAT or a load balancer has"
         );
     }
     for (interface, socket, _) in LivePort::all_interfaces(ports) {
