@@ -83,6 +83,8 @@ mod tap;
 mod timeline;
 #[path = "trace.rs"]
 mod trace;
+#[path = "translated.rs"]
+mod translated;
 #[path = "unresolved.rs"]
 mod unresolved;
 #[path = "vanish.rs"]

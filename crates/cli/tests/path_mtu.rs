@@ -201,29 +201,66 @@ fn senders_behind_a_nat_learn_the_path_mtu() {
     told_and_nothing_else(&run.ended());
 }
 
-/// The other error of routers: each that a packet's time ends at is named, the gateway among them.
+/// The routers that traceroute names on the way from the left host, and where it ends.
+fn named(net: &Net, to: &str) -> Vec<String> {
+    let output = net.left.run("traceroute", &format!("-n -q 1 -N 1 -w 5 {to}"));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let hop = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);
+    said.lines().skip(1).filter_map(hop).collect()
+}
+
+fn is_there() -> bool {
+    let is_there = Command::new("traceroute").arg("--version").output().is_ok();
+    if !is_there {
+        println!("skipped: `traceroute` (package traceroute) does not run");
+    }
+    is_there
+}
+
+const WAYS: [[&str; 3]; 2] =
+    [["10.0.0.1", "203.0.113.2", "198.51.100.2"], ["2001:db8:1::1", "2001:db8:2::2", "2001:db8:3::2"]];
+
+/// The other error of routers: each that a packet's time ends at is named, the gateway among them, as the kernel would be in its
+/// place.
 #[test]
 fn traceroute_names_the_routers() {
     let Some(net) = Net::new("trace") else { return };
-    if Command::new("traceroute").arg("--version").output().is_err() {
-        println!("skipped: `traceroute` (package traceroute) does not run");
+    if !is_there() {
         return;
     }
+    let forwarding = |value: &str| {
+        net.gateway.write("/proc/sys/net/ipv4/ip_forward", value);
+        net.gateway.write("/proc/sys/net/ipv6/conf/all/forwarding", value);
+    };
+    forwarding("1");
+    for stations in WAYS {
+        assert_eq!(named(&net, stations[2]), stations, "the kernel");
+    }
+    forwarding("0");
     let chain = net.folder.file("track.toml");
     std::fs::write(&chain, TRACK).expect("a folder of the test");
     let run = net.start(&chain, "single", "1");
-    for stations in
-        [["10.0.0.1", "203.0.113.2", "198.51.100.2"], ["2001:db8:1::1", "2001:db8:2::2", "2001:db8:3::2"]]
-    {
-        let output = net.left.run("traceroute", &format!("-n -q 1 -N 1 -w 5 {}", stations[2]));
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let hop = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);
-        let named: Vec<_> = said.lines().skip(1).filter_map(hop).collect();
-        assert_eq!(named, stations, "{said}");
+    for stations in WAYS {
+        assert_eq!(named(&net, stations[2]), stations);
     }
     run.signal("-TERM");
     let report = run.ended();
     assert_eq!(report["routing"]["dropped"], serde_json::json!({ "ttl-expired": 2 }), "{report:#}");
+}
+
+/// Through a NAT it is named as it is known inside, and not by its external address.
+#[test]
+fn traceroute_names_the_routers_through_a_nat() {
+    let Some(net) = Net::new("trace-nat") else { return };
+    if !is_there() {
+        return;
+    }
+    let chain = net.folder.nat_chain();
+    let run = net.start(&chain, "single", "1");
+    assert_eq!(named(&net, WAYS[0][2]), WAYS[0]);
+    run.signal("-TERM");
+    let report = run.ended();
+    assert_eq!(report["routing"]["dropped"], serde_json::json!({ "ttl-expired": 1 }), "{report:#}");
 }
 
 /// What the tests above would find, if nobody were told: a host that takes no notice gets nothing through.

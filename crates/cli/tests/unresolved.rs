@@ -83,8 +83,8 @@ fn the_first_request_is_answered_by_cores_that_take_turns() {
     the_first_request_is_answered("turns", &turns);
 }
 
-/// A neighbour that does not answer: one of the packets waits, is dropped when the kernel gives the neighbour up, and its
-/// sender is told, through the NAT. Those before it have lost their place to it.
+/// A neighbour that does not answer: packets wait, are dropped when the kernel gives the neighbour up, and their sender is told of
+/// each of them as it sent it, past the NAT, by the router's address inside.
 #[test]
 fn the_sender_is_told_of_a_neighbour_that_does_not_answer() {
     let Some(lan) = Lan::new("unresolved-silent") else { return };
@@ -92,15 +92,43 @@ fn the_sender_is_told_of_a_neighbour_that_does_not_answer() {
     let chain = lan.folder.nat_chain();
     let run = lan.start(&[&chain, "--mode", "route", "--socket", "xdp"], &[]);
     let said = ping(&lan, "203.0.113.77", 3);
-    assert!(said.contains("From 203.0.113.1 icmp_seq=3 Destination Host Unreachable"), "{said}");
+    for number in 1..=3 {
+        let told = format!("From 10.0.0.1 icmp_seq={number} Destination Host Unreachable");
+        assert!(said.contains(&told), "{said}");
+    }
     lan.ctl(&["stop"]);
     let report = run.ended();
     let routing = &report["routing"];
     assert_eq!(routing["dropped"], json!({ "no-neighbour": 3 }), "{report:#}");
-    // The error comes in again, is translated back, and leaves.
-    assert_eq!([number(&routing["icmp_errors"]), number(&routing["sent"])], [1, 1], "{report:#}");
+    assert_eq!([number(&routing["icmp_errors"]), number(&routing["sent"])], [3, 0], "{report:#}");
     lost_nothing(&report);
     adds_up(&report);
+}
+
+/// As a resolver asks for A and AAAA at once: both questions arrive.
+#[test]
+fn two_packets_at_once_to_a_neighbour_that_is_not_known_both_arrive() {
+    let Some(lan) = Lan::new("unresolved-two") else { return };
+    lan.routed();
+    lan.right.ip("route add 10.0.0.0/24 via 203.0.113.1");
+    lan.right.ip("addr add 203.0.113.53/24 dev eth0");
+    let chain = lan.folder.file("track.toml");
+    let run = lan.start(&[&chain, "--mode", "route", "--socket", "xdp"], &[]);
+    let server = lan.right.bound(|| UdpSocket::bind("203.0.113.53:53"));
+    server.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+    let client = lan.left.bound(|| UdpSocket::bind("10.0.0.10:0"));
+    for question in [b"A", b"B"] {
+        client.send_to(question, "203.0.113.53:53").expect("it is sent");
+    }
+    let mut buffer = [0; 9];
+    for question in [b"A", b"B"] {
+        let (len, _) = server.recv_from(&mut buffer).expect("both arrive");
+        assert_eq!(&buffer[..len], question);
+    }
+    lan.ctl(&["stop"]);
+    let report = run.ended();
+    assert_eq!(report["routing"]["dropped"], json!({}), "{report:#}");
+    lost_nothing(&report);
 }
 
 /// A packet that waits outlives a reload. When the run ends it is counted, and its frame is back in the pool.

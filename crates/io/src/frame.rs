@@ -21,14 +21,36 @@ pub struct Frame {
     pub link: LinkType,
     /// The entry of the indirection table that its hash points to; 0 where nobody hashed it.
     pub entry: u16,
-    /// Why it was refused where packets enter, for a reason that its core does not look for, as that other packets make:
-    /// it is malformed then, whatever its own bytes say.
-    pub refused: Option<Malformed>,
+    /// What else is to be known of it, and its bytes do not say.
+    pub note: Note,
     pub(crate) place: Place,
 }
 
 // Tokens move from array to ring to array.
 const _: () = assert!(size_of::<Frame>() <= 40);
+
+/// What is noted of a packet on its way. One thing at a time: what was refused is not edited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Note {
+    /// Nothing.
+    #[default]
+    None,
+    /// It was refused where packets enter, for a reason that its core does not look for, as that other packets make: it is
+    /// malformed then, whatever its own bytes say.
+    Refused(Malformed),
+    /// Its port may have to quote it as it was received: whoever edits it keeps what it was ([`Unedited`](crate::Unedited)).
+    Quotable,
+    /// It was, and has been edited: what it was lies before it.
+    Edited,
+}
+
+impl Note {
+    /// Why the packet was refused, if it was.
+    #[inline]
+    pub fn refused(self) -> Option<Malformed> {
+        if let Note::Refused(why) = self { Some(why) } else { None }
+    }
+}
 
 /// Where a frame's bytes are in its port's pool.
 #[derive(Debug)]
@@ -85,7 +107,7 @@ impl Frame {
     #[inline]
     pub fn without_bytes(stamp: Stamp) -> Frame {
         let place = Place { pool: Place::NOWHERE, first_line: 0, lines: 0, offset: 0, len: 0 };
-        Frame { stamp, wire_len: 0, link: LinkType::default(), entry: 0, refused: None, place }
+        Frame { stamp, wire_len: 0, link: LinkType::default(), entry: 0, note: Note::None, place }
     }
 
     /// The same for the packet of an arrival that has this number: in place of a buffer it has the number.

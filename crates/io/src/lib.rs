@@ -31,9 +31,10 @@ mod simulation;
 mod stamping;
 mod tap;
 mod trace;
+mod unedited;
 mod waiting;
 
-pub use frame::Frame;
+pub use frame::{Frame, Note};
 pub use memory_port::MemoryPort;
 pub use packets::Packets;
 pub use pool::{Lent, Pool};
@@ -48,4 +49,5 @@ pub use simulation::{Simulation, Task, give_way};
 pub use stamping::StampClock;
 pub use tap::{Dropped, Taken, Tap, Tapped, Why};
 pub use trace::Trace;
+pub use unedited::Unedited;
 pub use waiting::Waiting;

@@ -18,7 +18,7 @@ use wire::{LinkType, Stamp};
 
 use crate::frame::{HEADROOM_BYTES, Place, new_pool_id};
 use crate::packets::{Arrival, Packets};
-use crate::{Foreign, Frame, Reference};
+use crate::{Foreign, Frame, Note, Reference};
 
 pub use chunks::Lent;
 
@@ -195,7 +195,7 @@ impl Pool {
         }
         let first_line = self.free.pop()?;
         let place = self.place(first_line, data.len() as u32);
-        let mut frame = Frame { stamp, wire_len, link, entry: 0, refused: None, place };
+        let mut frame = Frame { stamp, wire_len, link, entry: 0, note: Note::None, place };
         let at = frame.data();
         self.buffer_mut(&mut frame)[at].copy_from_slice(data);
         Some(frame)
@@ -385,7 +385,7 @@ impl<I: Iterator<Item = u32>> Taken<I> {
             wire_len: arrival.wire_len,
             link: arrival.link,
             entry: arrival.entry,
-            refused: None,
+            note: Note::None,
             place: place(self.id, first_line, self.frame_lines, arrival.len),
         }
     }

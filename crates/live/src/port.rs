@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use io::{
-    Closed, Dropped, Fate, Foreign, Frame, Pool, Port, Received, Reference, StampClock, Tap, Waiting, Why,
+    Closed, Dropped, Fate, Foreign, Frame, Note, Pool, Port, Received, Reference, StampClock, Tap, Waiting, Why,
 };
 
 use crate::board::{Board, Due};
@@ -108,8 +108,6 @@ pub struct LivePort {
     origins: Box<[u8]>,
     /// Whose turn it is to be received from.
     next: usize,
-    /// Answers of the router that the chain has to translate back, before they are forwarded as if they had come in.
-    inward: Vec<Frame>,
     /// Packets whose next hop the router does not know yet.
     unresolved: Unresolved<Frame>,
     marks: Marks,
@@ -131,9 +129,6 @@ pub struct LivePort {
     /// What becomes readable when a packet arrives.
     polled: Box<[libc::pollfd]>,
 }
-
-/// Answers that wait to be taken as packets that came in, at most.
-const INWARD: usize = 64;
 
 impl LivePort {
     /// Opens sockets on interfaces. `pool` is a pool of [chunks](Pool::chunks).
@@ -292,7 +287,6 @@ impl LivePort {
                     outlives: false,
                     _keeper: None,
                     next: 0,
-                    inward: Vec::with_capacity(INWARD),
                     unresolved: Unresolved::default(),
                     marks: Marks::default(),
                     leaving_since_ns: 0,
@@ -326,11 +320,6 @@ impl LivePort {
             self.flush();
         }
         self.sides.iter_mut().for_each(|side| side.give_up(&mut self.pool));
-        for frame in self.inward.drain(..) {
-            let by = usize::from(self.origins[self.pool.chunk_of(&frame)]);
-            self.sides[by].lost.lose(Lost::RingFull);
-            self.pool.give_back([frame].into_iter());
-        }
     }
 
     /// Frames of the pool that nobody has, and those that sockets say they have, of ports that were opened together: all of
@@ -455,7 +444,7 @@ impl LivePort {
     /// Goes on with the mark under way, as far as it has come.
     fn follow_mark(&mut self) {
         let are_received =
-            || self.inward.is_empty() && self.sides.iter().all(|side| side.link.is_past_mark());
+            || self.sides.iter().all(|side| side.link.is_past_mark());
         if self.marks.stage() == Some(Stage::Receiving) && are_received() {
             self.sides.iter_mut().for_each(Side::mark);
             self.leaving_since_ns = self.clock.now_ns();
@@ -490,14 +479,18 @@ impl LivePort {
         let from = usize::from(self.origins[self.pool.chunk_of(&frame)]);
         let to = match (fate, &self.mode) {
             (Fate::DropBy { .. } | Fate::Drop(_), _) => {
-                self.tell_dropped(&frame, from, Why::Chain(fate, frame.refused));
+                self.tell_dropped(&frame, from, Why::Chain(fate, frame.note.refused()));
                 None
             }
             (_, Mode::Mirror) => None,
             (Fate::Host, _) => self.leave_to_host(&frame, from),
             (Fate::TransmitBack, _) => Some(from),
             (Fate::Forward, Mode::Bridge) => Some(1 - from),
-            (Fate::Forward, Mode::Route(_)) => return self.route(frame, from, Forwarder::forward),
+            (Fate::Forward, Mode::Route(_)) => {
+                return self.route(frame, from, |forwarder, frame, headers, came| {
+                    forwarder.forward(frame, headers, came)
+                });
+            }
         };
         self.leave(frame, to);
     }
@@ -598,10 +591,6 @@ impl Port for LivePort {
         }
         self.is_prepared = false;
         let begin = frames.len();
-        if self.clock.hand_out(&mut self.inward, max, frames) > 0 {
-            self.clock.number(&mut frames[begin..]);
-            return Received::Frames;
-        }
         for _ in 0..self.sides.len() {
             let from = self.next;
             self.next = (self.next + 1) % self.sides.len();
@@ -610,8 +599,10 @@ impl Port for LivePort {
             if frames.len() > begin {
                 self.clock.number(&mut frames[begin..]);
                 // A batch is of one interface.
-                for frame in &frames[begin..] {
+                let note = if matches!(self.mode, Mode::Route(_)) { Note::Quotable } else { Note::None };
+                for frame in &mut frames[begin..] {
                     self.origins[self.pool.chunk_of(frame)] = from as u8;
+                    frame.note = note;
                 }
                 if !self.takes_in_turns {
                     self.fetch(&mut frames[begin..]);

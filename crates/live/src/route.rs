@@ -41,7 +41,7 @@ mod snapshot;
 mod tables;
 mod unresolved;
 
-pub use forwarder::{Decision, Forwarder};
+pub use forwarder::{Came, Decision, Forwarder};
 pub use reason::{RouteCounters, RouteDrop};
 pub use snapshot::{Link, Neighbour, Path, Route, Snapshot};
 pub use tables::Tables;

@@ -38,7 +38,7 @@ pub(super) fn collect<E>(
             bytes: collector.bytes(&done),
             wire_len: frame.wire_len,
             link: frame.link,
-            refused: frame.refused,
+            refused: frame.note.refused(),
             entry: frame.entry,
             sent: first + *sent,
         };

@@ -1,6 +1,7 @@
 //! Edits become bytes: the last step of a packet's way before it is sent.
 
-use io::{EngineDrop, Fate, Port};
+use io::{EngineDrop, Fate, Frame, Note, Port, Unedited};
+use wire::{Edits, Fields, Headers};
 
 use crate::path::batch::Batch;
 use crate::path::packets::bits;
@@ -15,6 +16,9 @@ pub(super) fn apply_edits(port: &mut impl Port, batch: &mut Batch) {
         let (frame, headers, edits) = (&mut frames[packet], &headers[packet], &mut edits[packet]);
         if edits.is_empty() {
             continue;
+        }
+        if frame.note == Note::Quotable {
+            keep_unedited(frame, headers, edits, port);
         }
         let data = frame.data();
         let bytes = port.buffer_mut(frame).get_mut(data);
@@ -36,7 +40,11 @@ pub(super) fn apply_edits(port: &mut impl Port, batch: &mut Batch) {
 /// Edits that may move the packet's borders in its buffer, as a VLAN tag does, or a packet that is not plain.
 #[inline(never)]
 fn apply_any(packet: usize, port: &mut impl Port, batch: &mut Batch) {
-    let frame = &mut batch.frames[packet];
+    let Batch { frames, headers, edits, .. } = &mut *batch;
+    let frame = &mut frames[packet];
+    if frame.note == Note::Quotable {
+        keep_unedited(frame, &headers[packet], &edits[packet], port);
+    }
     let (mut data, link) = (frame.data(), frame.link);
     let buffer = port.buffer_mut(frame);
     match wire::apply_by_layers(&batch.edits[packet], &batch.headers[packet], link, buffer, &mut data) {
@@ -44,6 +52,15 @@ fn apply_any(packet: usize, port: &mut impl Port, batch: &mut Batch) {
         Err(wire::ApplyError::NoRoom) => batch.end(packet, Fate::Drop(EngineDrop::NoRoom)),
     }
     batch.edits[packet].clear();
+}
+
+/// Keeps what the packet was, as its port asks. Where a tag comes or goes, headers would not be found again.
+#[inline]
+fn keep_unedited(frame: &mut Frame, headers: &Headers, edits: &Edits, port: &mut impl Port) {
+    let start = frame.data().start;
+    if !edits.fields().contains(Fields::VLAN) && Unedited::keep(port.buffer_mut(frame), start, headers) {
+        frame.note = Note::Edited;
+    }
 }
 
 #[cfg(test)]

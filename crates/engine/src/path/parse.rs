@@ -28,7 +28,7 @@ pub(super) fn parse(port: &impl Port, batch: &mut Batch) {
 pub(super) fn check(port: &impl Port, checks: &Checks, batch: &mut Batch, counters: &mut CoreCounters) {
     if checks.fragments != Fragments::Pass {
         for i in bits(batch.live & !batch.history) {
-            checks.refuse(batch.frames[i].refused, &mut batch.headers[i]);
+            checks.refuse(batch.frames[i].note.refused(), &mut batch.headers[i]);
             batch.live &= !(u64::from(!batch.headers[i].is_well_formed()) << i);
         }
     }

@@ -1,6 +1,6 @@
 //! Where packets enter, in order of arrival, ahead of the cores.
 
-use io::Frame;
+use io::{Frame, Note};
 use wire::{Headers, LinkType, Malformed};
 
 use crate::chain::Chain;
@@ -78,7 +78,9 @@ impl Ingress {
         }
         if checking.is_needed() {
             for (headers, frame) in headers.iter_mut().zip(frames) {
-                frame.refused = checking.check(bytes(source, frame), frame.stamp.time_ns, headers);
+                if let Some(why) = checking.check(bytes(source, frame), frame.stamp.time_ns, headers) {
+                    frame.note = Note::Refused(why);
+                }
             }
         }
         headers

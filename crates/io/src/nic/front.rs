@@ -19,14 +19,14 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use ring::{Consumer, Producer, ring};
-use wire::{Malformed, Stamp};
+use wire::Stamp;
 
 use super::clock::Clock;
 use super::offer::{AHEAD_PACKETS, Offer};
 use super::queue::Queue;
 use crate::frame::Place;
 use crate::packets::Arrival;
-use crate::{Frame, Packets, Received, Reference};
+use crate::{Frame, Note, Packets, Received, Reference};
 
 /// Packets between the front and one core behind it: as many as in a run over a capture.
 pub const BEHIND_PACKETS: usize = crate::QUEUE_FRAMES_MAX / 2;
@@ -43,7 +43,7 @@ pub(super) struct Passed {
     /// Among the trial's arrivals.
     pub(super) number: u32,
     pub(super) entry: u16,
-    pub(super) refused: Option<Malformed>,
+    pub(super) note: Note,
     /// What a card that looks flows up said.
     pub(super) reference: Reference,
 }
@@ -184,9 +184,9 @@ impl<C: Clock> Front<C> {
     /// If there is no such core.
     #[inline]
     pub fn stage_referred(&mut self, core: usize, frame: Frame, reference: Reference) {
-        let Frame { stamp, entry, refused, place: Place { first_line: number, .. }, .. } = frame;
+        let Frame { stamp, entry, note, place: Place { first_line: number, .. }, .. } = frame;
         self.sent[core] += 1;
-        self.staged[core].push(Passed { ready_ns: 0, stamp, number, entry, refused, reference });
+        self.staged[core].push(Passed { ready_ns: 0, stamp, number, entry, note, reference });
     }
 
     /// Passes on what was received, to each core in order.

@@ -344,9 +344,9 @@ fn fill_passed(Offer { packets, .. }: &Offer, pool: &mut Pool, passed: &[Passed]
     // The front's core has them in its cache, not this one.
     passed.iter().for_each(|passed| packets.prefetch_bytes(packets.of_number(passed.number), 0));
     let mut taken = pool.take(passed.len());
-    frames.extend(passed.iter().map(|Passed { stamp, number, entry, refused, .. }| Frame {
+    frames.extend(passed.iter().map(|Passed { stamp, number, entry, note, .. }| Frame {
         entry: *entry,
-        refused: *refused,
+        note: *note,
         ..taken.fill(packets, packets.of_number(*number), *stamp)
     }));
 }

@@ -22,8 +22,8 @@ use ring::ring;
 use wire::{LinkType, Stamp};
 
 use super::{AT_HAND, Bank, Link, Memory, Pool};
-use crate::Frame;
 use crate::frame::{Place, new_pool_id};
+use crate::{Frame, Note};
 
 /// The smallest memory that begins on a page: a huge one.
 const LEAST_BYTES: usize = 2 << 20;
@@ -190,7 +190,7 @@ impl Pool {
     ) -> Option<Frame> {
         let (first_line, offset) = self.end_loan(address, len)?;
         let place = Place { pool: self.id, first_line, lines: self.frame_lines, offset, len };
-        Some(Frame { stamp, wire_len: len, link, entry: 0, refused: None, place })
+        Some(Frame { stamp, wire_len: len, link, entry: 0, note: Note::None, place })
     }
 
     /// Lends a frame of this pool to one of those who borrow, to be sent.

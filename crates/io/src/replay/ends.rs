@@ -11,7 +11,7 @@ use super::collector::{Collector, Order};
 use crate::capture::{MAX_PACKET_BYTES, Record};
 use crate::receive::Receive;
 use crate::simulation::give_turn;
-use crate::{Closed, Done, Fate, Foreign, Frame, Port, Queue, Received, Reference, Waiting};
+use crate::{Closed, Done, Fate, Foreign, Frame, Note, Port, Queue, Received, Reference, Waiting};
 
 /// Bytes of all frames between feeder and collector.
 const ARENA_BYTES: usize = 8 << 20;
@@ -150,7 +150,7 @@ impl Feeder {
             wire_len: record.wire_len,
             link: record.link,
             entry: 0,
-            refused: None,
+            note: Note::None,
             place,
         })
     }

@@ -1,11 +1,11 @@
 //! What a port does by the router's decisions: packets go on, wait for their neighbours, or are answered.
 
-use io::{Frame, Reference, Why};
+use io::{Frame, Note, Unedited, Why};
 use wire::{Headers, LinkType, Stamp};
 
-use super::{INWARD, LivePort, Mode};
+use super::{LivePort, Mode};
 use crate::counters::Lost;
-use crate::route::{Decision, Forwarder};
+use crate::route::{Came, Decision, Forwarder};
 
 impl LivePort {
     /// Has the router decide on a frame, and does what it decides.
@@ -14,13 +14,16 @@ impl LivePort {
         &mut self,
         mut frame: Frame,
         from: usize,
-        decide: impl FnOnce(&mut Forwarder, &mut [u8], &Headers, u32) -> Decision,
+        decide: impl FnOnce(&mut Forwarder, &mut [u8], &Headers, Came<'_>) -> Decision,
     ) {
         let Mode::Route(forwarder) = &mut self.mode else { return self.leave(frame, None) };
-        let data = frame.data();
-        let bytes = &mut self.pool.buffer_mut(&mut frame)[data];
+        let (data, is_edited) = (frame.data(), frame.note == Note::Edited);
+        let (before, bytes) = self.pool.buffer_mut(&mut frame).split_at_mut(data.start);
+        let bytes = &mut bytes[..data.len()];
         let headers = wire::parse(LinkType::Ethernet, bytes, bytes.len() as u32);
-        let decision = decide(forwarder, bytes, &headers, self.sides[from].interface.index);
+        let unedited = if is_edited { Unedited::before(before) } else { None };
+        let came = Came { by: self.sides[from].interface.index, unedited };
+        let decision = decide(forwarder, bytes, &headers, came);
         let to = match decision {
             Decision::Send { interface } => self.way_out(&frame, from, interface),
             Decision::Host => self.leave_to_host(&frame, from),
@@ -28,9 +31,9 @@ impl LivePort {
                 self.tell_dropped(&frame, from, Why::Behind("router", reason.name()));
                 None
             }
-            Decision::Reply { interface, is_inward, reason } => {
+            Decision::Reply { interface, reason } => {
                 self.tell_dropped(&frame, from, Why::Behind("router", reason.name()));
-                self.answer(interface, is_inward);
+                self.answer(interface);
                 None
             }
             Decision::Unresolved => return self.wait(frame),
@@ -72,7 +75,7 @@ impl LivePort {
             && let Some(frame) = self.unresolved.take_due(forwarder)
         {
             let from = usize::from(self.origins[self.pool.chunk_of(&frame)]);
-            self.route(frame, from, Forwarder::again);
+            self.route(frame, from, |forwarder, frame, headers, came| forwarder.again(frame, headers, came));
         }
     }
 
@@ -86,24 +89,22 @@ impl LivePort {
         to
     }
 
-    /// Sends the router's answer, or has the chain take it.
-    pub(super) fn answer(&mut self, interface: u32, is_inward: bool) {
+    /// Sends the router's answer.
+    pub(super) fn answer(&mut self, interface: u32) {
         let (Mode::Route(forwarder), Some(by)) = (&self.mode, self.number_of(interface)) else { return };
         let reply = forwarder.reply();
         let len = reply.len() as u32;
-        let Some(mut frame) = self.pool.fill(Stamp::default(), LinkType::Ethernet, len, reply) else {
+        let Some(frame) = self.pool.fill(Stamp::default(), LinkType::Ethernet, len, reply) else {
             self.sides[by].lost.lose(Lost::NoBuffer);
             return;
         };
-        self.pool.refer(&mut frame, Reference::NONE);
         self.origins[self.pool.chunk_of(&frame)] = by as u8;
-        match is_inward {
-            true if self.inward.len() < INWARD => self.inward.push(frame),
-            false if self.sides[by].room() > 0 => self.sides[by].stage(frame),
-            _ => {
+        match self.sides[by].room() {
+            0 => {
                 self.sides[by].lost.lose(Lost::RingFull);
                 self.pool.give_back([frame].into_iter());
             }
+            _ => self.sides[by].stage(frame),
         }
     }
 }

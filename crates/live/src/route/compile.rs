@@ -10,15 +10,14 @@ use super::snapshot::{Entry, Link, Links, Neighbours, Path, Routes, Station};
 
 /// The interfaces, with the addresses that ICMP errors come from.
 pub(super) fn links(mirror: &Mirror) -> Links {
-    let best = |index: u32, is_ipv4: bool| {
-        let of =
-            |address: &&Address| address.interface == index && address.address.to_v4().is_some() == is_ipv4;
-        // Of equally good ones the first.
-        let usable = mirror.addresses.iter().filter(of).filter(|address| address.rank.is_some());
-        usable.min_by_key(|address| address.rank).map(|address| address.address)
+    let sources = |index: u32| {
+        let of = mirror.addresses.iter().filter(|address| address.interface == index);
+        let mut usable: Vec<&Address> = of.filter(|address| address.rank.is_some()).collect();
+        // Of equally good ones the first stays first.
+        usable.sort_by_key(|address| address.rank);
+        usable.into_iter().map(|address| (address.address, address.prefix_len)).collect()
     };
-    let with_addresses =
-        |link: &Link| Link { ipv4: best(link.index, true), ipv6: best(link.index, false), ..link.clone() };
+    let with_addresses = |link: &Link| Link { sources: sources(link.index), ..link.clone() };
     Links(mirror.links.values().map(with_addresses).collect())
 }
 

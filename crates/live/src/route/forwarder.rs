@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use io::Unedited;
 use ring::Producer;
-use wire::{Addr, Headers, Marks};
+use wire::{Addr, Headers, LinkType, Marks};
 
 use super::ask::Ask;
 use super::board::{Board, Reader};
 use super::icmp::{self, Reply};
 use super::limit::{ErrorLimit, Recent};
-use super::next::{Next, Refusal, next};
+use super::next::{Next, Refusal, is_one_host, next};
 use super::reason::{RouteCounters, RouteDrop};
-use super::snapshot::{Link, Route, Snapshot, hash_of};
+use super::snapshot::{Link, Snapshot, hash_of};
 
 /// What is to be done with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,20 +26,31 @@ pub enum Decision {
     Host,
     /// Drop it, and send [`Forwarder::reply`], an ICMP error.
     Reply {
-        /// Index of the interface that the reply leaves by, which is that of the frame; where `is_inward`, the interface
-        /// that it is as if received by.
+        /// Index of the interface that the reply leaves by, which is that of the frame.
         interface: u32,
         /// Why the frame is dropped.
         reason: RouteDrop,
-        /// The reply goes to an address of this host, because the chain has translated the packet's source. So it is not to
-        /// be sent: the chain takes it like a frame that came by `interface`, translates it back, and it is forwarded.
-        is_inward: bool,
     },
     /// The next hop's Ethernet address is not known yet, and the kernel is asked for it. Have the frame, which is as it was,
     /// wait in an [`Unresolved`](super::Unresolved); or drop it and say so: [`Forwarder::give_up`].
     Unresolved,
     /// Drop it.
     Drop(RouteDrop),
+}
+
+/// How a frame came. An interface's index says it of one that was not edited since.
+#[derive(Clone, Copy, Debug)]
+pub struct Came<'a> {
+    /// Index of the interface.
+    pub by: u32,
+    /// What the packet was, if it has been edited: an error is about the packet that its sender sent.
+    pub unedited: Option<Unedited<'a>>,
+}
+
+impl From<u32> for Came<'_> {
+    fn from(by: u32) -> Self {
+        Came { by, unedited: None }
+    }
 }
 
 /// Forwards the packets of one thread. [`Tables::forwarder`](super::Tables::forwarder) makes it.
@@ -81,18 +93,26 @@ impl Forwarder {
         self.reader.refresh();
     }
 
-    /// Decides on an Ethernet frame that came by the interface with index `from`, and makes it ready to be sent.
+    /// Decides on an Ethernet frame, and makes it ready to be sent.
     ///
     /// `headers` are those of the frame as it is now, after the chain's edits: the new destination is looked up. They are
     /// trusted for addresses and ports; lengths are read from the frame. Headers of another frame may give any decision,
     /// and no panic. IPv4 options are left alone.
+    ///
+    /// With [`Decision::Reply`] the frame is again what it was before its edits.
     #[inline]
-    pub fn forward(&mut self, frame: &mut [u8], headers: &Headers, from: u32) -> Decision {
+    pub fn forward<'a>(
+        &mut self,
+        frame: &mut [u8],
+        headers: &Headers,
+        came: impl Into<Came<'a>>,
+    ) -> Decision {
+        let came = came.into();
         let Forwarder { reader, now_ns, recent, asks, counters, .. } = self;
-        match next(reader.snapshot(), frame, headers, from) {
+        match next(reader.snapshot(), frame, headers, came.by) {
             Next::Out { link, address, confirm } => {
                 counters.sent += 1;
-                counters.hairpins += u64::from(link.index == from);
+                counters.hairpins += u64::from(link.index == came.by);
                 if let Some(which) = confirm {
                     counters.asks_lost += ask(asks, recent, *now_ns, which, CONFIRM_PAUSE_NS);
                 }
@@ -105,15 +125,20 @@ impl Forwarder {
                 Decision::Host
             }
             Next::Unresolved(which) => self.wait_for(which),
-            Next::Refused(refusal) => self.refuse(frame, headers, from, refusal),
+            Next::Refused(refusal) => self.refuse(frame, headers, came, refusal),
         }
     }
 
     /// [Decides](Forwarder::forward) again on a frame of [`Decision::Unresolved`], which has waited. It does not wait a second
     /// time.
-    pub fn again(&mut self, frame: &mut [u8], headers: &Headers, from: u32) -> Decision {
+    pub fn again<'a>(
+        &mut self,
+        frame: &mut [u8],
+        headers: &Headers,
+        came: impl Into<Came<'a>>,
+    ) -> Decision {
         self.counters.unresolved -= 1;
-        match self.forward(frame, headers, from) {
+        match self.forward(frame, headers, came) {
             Decision::Unresolved => Decision::Drop(self.give_up()),
             decision => decision,
         }
@@ -146,59 +171,61 @@ impl Forwarder {
     }
 
     #[cold]
-    fn refuse(&mut self, frame: &[u8], headers: &Headers, from: u32, refusal: Refusal) -> Decision {
+    fn refuse(
+        &mut self,
+        frame: &mut [u8],
+        headers: &Headers,
+        came: Came<'_>,
+        refusal: Refusal,
+    ) -> Decision {
         self.counters.drops[refusal.reason as usize] += 1;
         if let Some(which) = refusal.resolve {
             let lost = ask(&mut self.asks, &mut self.recent, self.now_ns, which, RESOLVE_PAUSE_NS);
             self.counters.asks_lost += lost;
         }
-        match self.answer(frame, headers, from, refusal) {
+        match self.answer(frame, headers, came, refusal) {
             None => Decision::Drop(refusal.reason),
-            Some((interface, is_inward)) => {
+            Some(interface) => {
                 self.counters.replies += 1;
-                Decision::Reply { interface, reason: refusal.reason, is_inward }
+                Decision::Reply { interface, reason: refusal.reason }
             }
         }
     }
 
-    /// Builds the error, if there is one to be sent. Returns its interface, and whether it goes to an address here.
+    /// Builds the error, if there is one to be sent, about the packet as it was received. Returns its interface.
     fn answer(
         &mut self,
-        frame: &[u8],
+        frame: &mut [u8],
         headers: &Headers,
-        from: u32,
+        came: Came<'_>,
         refusal: Refusal,
-    ) -> Option<(u32, bool)> {
+    ) -> Option<u32> {
         let error = refusal.error?;
         let snapshot = self.reader.snapshot();
-        let received_by = snapshot.link(from)?;
-        let packet = frame.get(14..)?.get(..refusal.packet_len)?;
-        if !icmp::may_answer(snapshot, frame, headers) {
+        let received_by = snapshot.link(came.by)?;
+        if !icmp::may_be_answered(headers) {
             return None;
         }
+        let mut restored = *headers;
+        if let Some(unedited) = came.unedited {
+            unedited.restore(headers, frame);
+            restored = wire::parse(LinkType::Ethernet, frame, frame.len() as u32);
+        }
+        let headers = &restored;
+        if !is_one_host(headers.src) || !icmp::may_be_told(snapshot, frame, headers) {
+            return None;
+        }
+        let packet = frame.get(14..)?.get(..refusal.packet_len)?;
         let hash = hash_of(headers.src, Addr::UNSPECIFIED, 0);
         if !self.limit.permits(self.now_ns, hash, error.is_path_mtu()) {
             self.counters.replies_limited += 1;
             return None;
         }
-        let is_inward = snapshot.route(headers.src) == Route::Host;
-        // What goes back through the chain comes to it from where the packet was to go, with an address of that side: by
-        // its source a chain may tell its sides apart. Where no interface was found for it, that is the address which the
-        // chain translated the source to.
-        let is_ipv4 = headers.marks.contains(Marks::IPV4);
-        let egress = refusal.egress.and_then(|index| snapshot.link(index));
-        let (by, own) = match egress {
-            Some(egress) if is_inward => (egress, source(snapshot, egress, is_ipv4)?),
-            None if is_inward => (snapshot.link_with(headers.src).unwrap_or(received_by), headers.src),
-            _ => (received_by, source(snapshot, received_by, is_ipv4)?),
-        };
-        let stations = match is_inward {
-            true => [by.address; 2],
-            false => [*frame.get(6..)?.first_chunk::<6>()?, received_by.address],
-        };
-        let interface = by.index;
+        let own = source(snapshot, received_by, headers.src)?;
+        let stations = [*frame.get(6..)?.first_chunk::<6>()?, received_by.address];
+        let interface = received_by.index;
         self.reply.build(error, packet, headers, own, stations);
-        Some((interface, is_inward))
+        Some(interface)
     }
 
     /// The ICMP error of the latest [`Decision::Reply`], an Ethernet frame without padding.
@@ -221,11 +248,17 @@ fn ask(asks: &mut Producer<Ask>, recent: &mut Recent, now_ns: u64, which: Ask, p
     u64::from(is_due && asks.push(which).is_err())
 }
 
-/// The address that an error comes from: one of the interface that the packet came by (RFC 1812 §4.3.2.4, RFC 4443 §2.2),
-/// else any of this host.
-fn source(snapshot: &Snapshot, received_by: &Link, is_ipv4: bool) -> Option<Addr> {
-    let own = if is_ipv4 { received_by.ipv4 } else { received_by.ipv6 };
-    own.or_else(|| snapshot.any_address(is_ipv4))
+/// The address that an error to a sender comes from: one of the interface that it leaves by (RFC 1812 §4.3.2.4), which is the one
+/// that the packet came by (RFC 4443 §2.2), in the network of the next hop; else any of this host. Linux takes it from its route to the sender,
+/// which leads to the same one as long as there and back are one way.
+pub(super) fn source(snapshot: &Snapshot, received_by: &Link, sender: Addr) -> Option<Addr> {
+    let next = match snapshot.route(sender).path(|| 0) {
+        Some(path) if path.interface == received_by.index => path.gateway.unwrap_or(sender),
+        _ => sender,
+    };
+    // A gateway may be of the other family.
+    let next = if next.to_v4().is_some() == sender.to_v4().is_some() { next } else { sender };
+    received_by.source(next).or_else(|| snapshot.any_address(sender.to_v4().is_some()))
 }
 
 #[inline]

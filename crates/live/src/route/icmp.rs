@@ -58,16 +58,13 @@ impl Error {
     }
 }
 
-/// Whether an error may be sent about a packet that is to be forwarded: none about errors, so that nothing loops; none
-/// about later fragments; none to an address or station that is not one host (RFC 1122 §3.2.2, RFC 1812 §4.3.2.7, RFC
-/// 4443 §2.4 e). That the packet itself is a unicast in a unicast frame, and has a source that one may have, was checked
-/// before.
-pub(super) fn may_answer(snapshot: &Snapshot, frame: &[u8], headers: &Headers) -> bool {
-    if headers.marks.contains(Marks::LATER_FRAGMENT) || frame.get(6).is_none_or(|first| first & 1 != 0) {
+/// Whether a packet that is to be forwarded is one about which errors are sent: none about errors, so that nothing loops;
+/// none about later fragments (RFC 1122 §3.2.2, RFC 1812 §4.3.2.7, RFC 4443 §2.4 e). That it is a unicast was checked before.
+pub(super) fn may_be_answered(headers: &Headers) -> bool {
+    if headers.marks.contains(Marks::LATER_FRAGMENT) {
         return false;
     }
-    let is_ipv4 = headers.marks.contains(Marks::IPV4);
-    let is_query = match (headers.protocol, is_ipv4) {
+    match (headers.protocol, headers.marks.contains(Marks::IPV4)) {
         // Known queries, and no others: an unknown type may be an error.
         (protocol::ICMP, true) => {
             headers.icmp().is_some_and(|icmp| matches!(icmp.kind, 0 | 8..=10 | 13..=18))
@@ -75,8 +72,14 @@ pub(super) fn may_answer(snapshot: &Snapshot, frame: &[u8], headers: &Headers) -
         // Redirects are informational by their number (RFC 4443 §2.4 e.2).
         (protocol::ICMPV6, false) => headers.icmp().is_some_and(|icmp| icmp.kind >= 128 && icmp.kind != 137),
         _ => true,
-    };
-    is_query && snapshot.route(headers.src) != Route::Broadcast
+    }
+}
+
+/// Whether its sender, as it was received, is another host that can be told (RFC 1122 §3.2.2): no group of stations, no
+/// broadcast address, and not this host, from where nothing comes in.
+pub(super) fn may_be_told(snapshot: &Snapshot, frame: &[u8], headers: &Headers) -> bool {
+    frame.get(6).is_some_and(|first| first & 1 == 0)
+        && !matches!(snapshot.route(headers.src), Route::Broadcast | Route::Host)
 }
 
 /// The frame of an error.

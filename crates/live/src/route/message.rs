@@ -39,6 +39,8 @@ pub(super) enum Change {
 pub(super) struct Address {
     pub(super) interface: u32,
     pub(super) address: Addr,
+    /// How many of its bits its network's addresses share.
+    pub(super) prefix_len: u8,
     /// Smaller is better as the source of an ICMP error; `None` if it is none to be that.
     pub(super) rank: Option<u8>,
 }
@@ -139,7 +141,8 @@ fn address(message: &AddressMessage) -> Option<Address> {
     };
     let is_second_choice = flags.intersects(AddressHeaderFlags::Secondary | AddressHeaderFlags::Deprecated);
     let rank = rank.map(|rank| rank * 2 + u8::from(is_second_choice));
-    Some(Address { interface: message.header.index, address: addr(ip), rank })
+    let (interface, prefix_len) = (message.header.index, message.header.prefix_len);
+    Some(Address { interface, address: addr(ip), prefix_len, rank })
 }
 
 fn route(message: &RouteMessage) -> Option<KernelRoute> {

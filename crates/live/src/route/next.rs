@@ -37,8 +37,6 @@ pub(super) struct Refusal {
     pub(super) error: Option<Error>,
     /// Bytes of the packet with its header, where an error may quote it.
     pub(super) packet_len: usize,
-    /// The interface that the packet would have left by, as far as that is known.
-    pub(super) egress: Option<u32>,
     /// A neighbour to be resolved.
     pub(super) resolve: Option<Ask>,
 }
@@ -46,7 +44,7 @@ pub(super) struct Refusal {
 impl<'a> From<RouteDrop> for Next<'a> {
     /// Refused without a word.
     fn from(reason: RouteDrop) -> Next<'a> {
-        Next::Refused(Refusal { reason, error: None, packet_len: 0, egress: None, resolve: None })
+        Next::Refused(Refusal { reason, error: None, packet_len: 0, resolve: None })
     }
 }
 
@@ -104,31 +102,29 @@ pub(super) fn next<'a>(snapshot: &'a Snapshot, frame: &[u8], headers: &Headers, 
 /// For a packet that is not for the host.
 #[inline]
 fn onward<'a>(snapshot: &'a Snapshot, route: Route<'a>, packet: &Packet, headers: &Headers) -> Next<'a> {
-    let refused = |reason, error, egress| {
-        Next::Refused(Refusal { reason, error, packet_len: packet.len, egress, resolve: None })
-    };
+    let refused =
+        |reason, error| Next::Refused(Refusal { reason, error, packet_len: packet.len, resolve: None });
     let Some(path) = route.path(|| flow_hash(headers)) else {
         return match route {
-            Route::Blackhole => refused(RouteDrop::Refused, None, None),
-            Route::Unreachable => refused(RouteDrop::Refused, Some(Error::Unreachable), None),
-            Route::Prohibit => refused(RouteDrop::Refused, Some(Error::Prohibited), None),
-            _ => refused(RouteDrop::NoRoute, Some(Error::NoRoute), None),
+            Route::Blackhole => refused(RouteDrop::Refused, None),
+            Route::Unreachable => refused(RouteDrop::Refused, Some(Error::Unreachable)),
+            Route::Prohibit => refused(RouteDrop::Refused, Some(Error::Prohibited)),
+            _ => refused(RouteDrop::NoRoute, Some(Error::NoRoute)),
         };
     };
-    let egress = Some(path.interface);
     if packet.ttl <= 1 {
-        return refused(RouteDrop::TtlExpired, Some(Error::TimeExceeded), egress);
+        return refused(RouteDrop::TtlExpired, Some(Error::TimeExceeded));
     }
     let link = match snapshot.link(path.interface) {
         Some(link) if link.is_up => link,
-        _ => return refused(RouteDrop::LinkDown, None, egress),
+        _ => return refused(RouteDrop::LinkDown, None),
     };
     if !link.is_ethernet {
-        return refused(RouteDrop::NotEthernet, None, egress);
+        return refused(RouteDrop::NotEthernet, None);
     }
     let mtu = path.mtu.map_or(link.mtu, |mtu| mtu.min(link.mtu));
     if packet.len > mtu as usize {
-        return refused(RouteDrop::TooBig, Some(Error::TooBig { mtu }), egress);
+        return refused(RouteDrop::TooBig, Some(Error::TooBig { mtu }));
     }
     neighbour(snapshot, link, path, packet, headers)
 }
@@ -152,7 +148,6 @@ fn neighbour<'a>(
             // RFC 1812 §5.2.7.1.
             error: Some(Error::Unreachable),
             packet_len: packet.len,
-            egress: Some(link.index),
             resolve: Some(ask),
         }),
     }
@@ -201,6 +196,11 @@ enum Kind {
     Group,
     /// No host in any network (RFC 1812 §5.3.7, RFC 6890, RFC 4291 §2.5).
     Nobody,
+}
+
+/// Whether an address names one host, in whatever network.
+pub(super) fn is_one_host(address: Addr) -> bool {
+    kind(address) == Kind::Host
 }
 
 #[inline]

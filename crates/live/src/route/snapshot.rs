@@ -24,10 +24,24 @@ pub struct Link {
     pub is_up: bool,
     /// Whether it carries Ethernet frames and is not the loopback interface.
     pub is_ethernet: bool,
-    /// The IPv4 address that ICMP errors come from.
-    pub ipv4: Option<Addr>,
-    /// The IPv6 address that ICMP errors come from: a global one.
-    pub ipv6: Option<Addr>,
+    /// The addresses that ICMP errors may come from, the best first, of IPv6 global ones; and how many of its bits the addresses of its
+    /// network share.
+    pub sources: Vec<(Addr, u8)>,
+}
+
+impl Link {
+    /// The address that an ICMP error comes from which goes to, or by, the host `next` on this link: one of that host's network, else the
+    /// best of its family.
+    pub(super) fn source(&self, next: Addr) -> Option<Addr> {
+        let is_ipv4 = next.to_v4().is_some();
+        let family = || self.sources.iter().filter(|(own, _)| own.to_v4().is_some() == is_ipv4);
+        let near = family().find(|(own, bits)| {
+            let differ = u128::from_be_bytes(own.0) ^ u128::from_be_bytes(next.0);
+            let bits = u32::from(*bits) + if is_ipv4 { 96 } else { 0 };
+            differ.leading_zeros() >= bits
+        });
+        near.or_else(|| family().next()).map(|(own, _)| *own)
+    }
 }
 
 /// A neighbour that the kernel knows.
@@ -196,14 +210,10 @@ impl Snapshot {
         self.links.0.iter().any(|link| link.is_ethernet && link.address == address)
     }
 
-    /// The interface whose address this is, if it is the first one of some.
-    pub(super) fn link_with(&self, address: Addr) -> Option<&Link> {
-        self.links.0.iter().find(|link| [link.ipv4, link.ipv6].contains(&Some(address)))
-    }
-
     /// An address of this host that errors may come from, where the interface has none.
     pub(super) fn any_address(&self, is_ipv4: bool) -> Option<Addr> {
-        self.links.0.iter().find_map(|link| if is_ipv4 { link.ipv4 } else { link.ipv6 })
+        let own = |link: &Link| link.sources.iter().find(|(own, _)| own.to_v4().is_some() == is_ipv4).copied();
+        self.links.0.iter().find_map(own).map(|(own, _)| own)
     }
 }
 

@@ -154,7 +154,7 @@ impl Taking {
         checks.parse_batch(taken, &mut headers[..], |frame| port.bytes(frame));
         if checks.is_needed() {
             for (frame, headers) in taken.iter().zip(&mut **headers) {
-                checks.refuse(frame.refused, headers);
+                checks.refuse(frame.note.refused(), headers);
                 checks.verify(port.bytes(frame), headers);
             }
         }

@@ -3,13 +3,15 @@
 use etherparse::{
     Icmpv4Type, Icmpv6Type, NetSlice, PacketBuilder, SlicedPacket, TransportSlice, icmpv4, icmpv6,
 };
+use io::Unedited;
 use netlink_packet_route::route::RouteType;
+use wire::{Edits, LinkType};
 
 use super::lab::*;
 use crate::route::ask::Ask;
 use crate::route::message::{Change, Hop};
 use crate::route::snapshot::Neighbour;
-use crate::route::{Decision, Route, RouteDrop};
+use crate::route::{Came, Decision, Route, RouteDrop};
 
 const V4: &str = "10.0.2.9";
 const V6: &str = "2001:db8:2::9";
@@ -220,7 +222,7 @@ fn senders_are_told() {
         let mut lab = Lab::new();
         let mut copy = frame.clone();
         let decision = lab.forward(&mut copy);
-        assert_eq!(decision, Decision::Reply { interface: INSIDE, reason, is_inward: false });
+        assert_eq!(decision, Decision::Reply { interface: INSIDE, reason });
         assert_eq!(copy, frame, "the packet is as it was");
         let reply = lab.forwarder.reply();
         assert_eq!(reply[..12], [HOST, station(INSIDE)].concat());
@@ -309,26 +311,70 @@ fn errors_are_limited() {
     assert_eq!((0..100).filter(|_| is_told(&mut lab)).count(), 10);
 }
 
-/// The chain gave the packet an address of this host (NAT): the error goes back through the chain.
+/// What a chain does to a packet, in its frame with room before it; and what `forward` is told of it.
+fn edited(frame: &[u8], edits: &Edits) -> (Vec<u8>, Vec<u8>) {
+    const ROOM: usize = 64;
+    let mut buffer = [&[0; ROOM][..], frame, &[0; ROOM][..]].concat();
+    let before = headers(frame);
+    assert!(Unedited::keep(&mut buffer, ROOM, &before));
+    let mut data = ROOM..ROOM + frame.len();
+    wire::apply(edits, &before, LinkType::Ethernet, &mut buffer, &mut data).expect("room");
+    buffer.truncate(data.end);
+    let frame = buffer.split_off(ROOM);
+    (buffer, frame)
+}
+
+/// The chain gave the packet another source (a NAT), another destination (a balancer), or both: the sender is told of the
+/// packet that it sent.
 #[test]
-fn an_error_about_a_translated_packet_goes_inward() {
+fn an_error_about_a_translated_packet_is_about_what_was_received() {
+    for (from, own) in [(V4, "10.0.3.1"), (V6, "2001:db8:3::1")] {
+        let is_ipv4 = from == V4;
+        let (nobody, backend) = match is_ipv4 {
+            true => ("203.0.113.9", "10.0.4.9"),
+            false => ("2001:db8:d::9", "2001:db8:4::9"),
+        };
+        let mut source = Edits::NONE;
+        source.set_src(addr(own));
+        source.set_src_port(61_000);
+        let mut destination = Edits::NONE;
+        destination.set_dst(addr(backend));
+        destination.set_dst_port(8_080);
+        let mut both = source;
+        both.set_dst(addr(backend));
+        both.set_tos(0x20);
+        // A packet to the host's own address, which is a NAT's, and one that is too long for where the backend is.
+        for (to, ttl, payload, edits, reason) in [
+            (nobody, 64, 10, source, RouteDrop::Refused),
+            (own, 1, 10, destination, RouteDrop::TtlExpired),
+            (nobody, 64, 1_400, destination, RouteDrop::TooBig),
+            (own, 64, 1_400, both, RouteDrop::TooBig),
+        ] {
+            let sent = udp(from, to, ttl, payload);
+            let (before, mut frame) = edited(&sent, &edits);
+            assert_ne!(frame, sent);
+            let mut lab = Lab::new();
+            let came = Came { by: INSIDE, unedited: Unedited::before(&before) };
+            let after = headers(&frame);
+            let decision = lab.forwarder.forward(&mut frame, &after, came);
+            assert_eq!(decision, Decision::Reply { interface: INSIDE, reason }, "{edits:?}");
+            let reply = lab.forwarder.reply();
+            assert_eq!(reply[..12], [HOST, station(INSIDE)].concat());
+            let (error_from, error_to, _, quote) = read_error(reply);
+            let expected = if is_ipv4 { ("10.0.2.1", V4) } else { ("2001:db8:2::1", V6) };
+            assert_eq!((&error_from[..], &error_to[..]), expected);
+            let most = if is_ipv4 { 548 } else { 1_232 };
+            assert_eq!(quote, sent[14..].iter().copied().take(most).collect::<Vec<_>>(), "{edits:?}");
+        }
+    }
+}
+
+/// Nothing is sent to this host, whatever a packet says of its source.
+#[test]
+fn an_error_does_not_go_to_this_host() {
     let mut lab = Lab::new();
-    let mut frame = udp("10.0.3.1", "8.8.8.8", 1, 10);
-    let reason = RouteDrop::TtlExpired;
-    assert_eq!(lab.forward(&mut frame), Decision::Reply { interface: OUTSIDE, reason, is_inward: true });
-    let mut reply = lab.forwarder.reply().to_vec();
-    assert_eq!(reply[..6], station(OUTSIDE));
-    let (from, to, ..) = read_error(&reply);
-    // From the side that it comes from: a chain that tells its sides by addresses has to see it as from outside.
-    assert_eq!((&from[..], &to[..]), ("10.0.3.1", "10.0.3.1"));
-    // The chain translates it back, and it is forwarded like any other.
-    reply[30..34].copy_from_slice(&[10, 0, 2, 9]);
-    reply[24..26].fill(0);
-    let checksum = wire::internet_checksum(&[&reply[14..34]]);
-    reply[24..26].copy_from_slice(&checksum);
-    let headers = headers(&reply);
-    assert_eq!(lab.forwarder.forward(&mut reply, &headers, OUTSIDE), Decision::Send { interface: INSIDE });
-    assert_eq!(reply[..6], HOST);
+    let decision = lab.forward(&mut udp("10.0.3.1", "8.8.8.8", 1, 10));
+    assert_eq!(decision, Decision::Drop(RouteDrop::TtlExpired));
 }
 
 #[test]

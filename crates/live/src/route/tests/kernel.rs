@@ -9,6 +9,7 @@ use wire::Addr;
 
 use super::Planted;
 use super::namespace::{in_namespace, ip, ip_batch, try_ip};
+use crate::route::forwarder::source;
 use crate::route::{Route, Snapshot, Tables};
 
 /// Numbers that look random (xorshift64*).
@@ -227,6 +228,39 @@ fn the_mirror_agrees_with_the_kernel() {
         agree(&mut tables, &mut draw, "an interface gone");
         assert_eq!(tables.unreadable(), 0);
     });
+}
+
+/// An interface with several networks: an error comes from the address that the kernel would take (`src` of its route to the sender,
+/// as `icmp_errors_use_inbound_ifaddr` is 0 by default).
+#[test]
+fn errors_come_from_the_address_that_the_kernel_takes() {
+    in_namespace(|| {
+        set_up();
+        for address in ["172.20.0.1/24", "172.21.0.1/16", "fd20::1/64"] {
+            let nodad = if address.contains(':') { " nodad" } else { "" };
+            ip(&format!("addr add {address} dev v1{nodad}"));
+        }
+        ip("route add 40.0.0.0/24 via 172.20.0.9");
+        ip("route add 41.0.0.0/24 via 172.16.1.9");
+        let mut tables = Tables::open().expect("the tables");
+        settle(&mut tables);
+        let snapshot = tables.snapshot();
+        let link = snapshot.links.0.iter().find(|link| link.name == "v1").expect("it is there");
+        for sender in ["172.16.1.7", "172.20.0.7", "172.21.9.7", "40.0.0.7", "41.0.0.7", "fd00:1::7", "fd20::7"] {
+            let sender: IpAddr = sender.parse().expect("an address");
+            let answer = ip_says(sender);
+            let expected: IpAddr = answer.parse().expect("an address");
+            assert_eq!(source(&snapshot, link, sender.into()), Some(expected.into()), "{sender}");
+        }
+    });
+}
+
+/// The address that the kernel would send from.
+fn ip_says(to: IpAddr) -> String {
+    let family = if to.is_ipv4() { "" } else { "-6 " };
+    let answer = try_ip(&format!("{family}route get {to}")).expect("a route");
+    let mut words = answer.split_whitespace().skip_while(|word| *word != "src");
+    words.nth(1).expect("a source").to_owned()
 }
 
 /// Plain changes are applied from notifications, without reading all tables.

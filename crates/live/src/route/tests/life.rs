@@ -132,7 +132,6 @@ fn life(planted: Option<Planted>) -> Result<(), String> {
             == Decision::Reply {
                 interface: scene.interface,
                 reason: RouteDrop::NoNeighbour,
-                is_inward: false,
             }
     });
     is_told.then_some(()).ok_or("nobody is told of a neighbour that does not answer")?;

@@ -127,7 +127,7 @@ impl Thread {
                 assert_eq!((&packet.frame[..6], packet.frame[22]), (&STATION[..], 63), "made ready once");
                 End::Sent
             }
-            Decision::Reply { interface: INSIDE, reason: RouteDrop::NoNeighbour, is_inward: false } => {
+            Decision::Reply { interface: INSIDE, reason: RouteDrop::NoNeighbour } => {
                 End::Told
             }
             Decision::Drop(RouteDrop::NoNeighbour) => End::Dropped,

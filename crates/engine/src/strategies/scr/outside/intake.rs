@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::iter;
 use std::sync::Arc;
 
-use io::{Closed, EngineDrop, Fate, Frame, Port, Received};
+use io::{Closed, EngineDrop, Fate, Frame, Note, Port, Received};
 use recovery::Arrival;
 use sequencer::{History, Layout, Receiver, Rejected, Version, time_ns};
 use wire::{LinkType, Malformed, Stamp};
@@ -477,7 +477,10 @@ impl Own {
 fn strip(frame: &mut Frame, Own { stamp, link, offset, refused }: Own, origin: Stamp) {
     let data = frame.data();
     frame.set_data(data.start + offset..data.end);
-    (frame.stamp, frame.link, frame.refused) = (since(origin, stamp), link, refused);
+    (frame.stamp, frame.link) = (since(origin, stamp), link);
+    if let Some(why) = refused {
+        frame.note = Note::Refused(why);
+    }
 }
 
 #[inline]
