@@ -156,7 +156,9 @@ fn udp(is_v6: bool, from: ([u8; 4], u16), to: ([u8; 4], u16)) -> Vec<u8> {
     let mut bytes = Vec::new();
     match is_v6 {
         false => PacketBuilder::ipv4(from.0, to.0, 64).udp(from.1, to.1).write(&mut bytes, b"question"),
-        true => PacketBuilder::ipv6(v6(from.0), v6(to.0), 64).udp(from.1, to.1).write(&mut bytes, b"question"),
+        true => {
+            PacketBuilder::ipv6(v6(from.0), v6(to.0), 64).udp(from.1, to.1).write(&mut bytes, b"question")
+        }
     }
     .expect("writing to memory");
     bytes
@@ -171,7 +173,9 @@ fn too_big(is_v6: bool, from: [u8; 4], to: [u8; 4], about: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     match is_v6 {
         false => PacketBuilder::ipv4(from, to, 64).icmpv4_raw(3, 4, [0, 0, 5, 0]).write(&mut bytes, about),
-        true => PacketBuilder::ipv6(v6(from), v6(to), 64).icmpv6_raw(2, 0, [0, 0, 5, 0]).write(&mut bytes, about),
+        true => {
+            PacketBuilder::ipv6(v6(from), v6(to), 64).icmpv6_raw(2, 0, [0, 0, 5, 0]).write(&mut bytes, about)
+        }
     }
     .expect("writing to memory");
     bytes
@@ -233,7 +237,8 @@ fn errors_about_balanced_flows_are_equal_under_every_strategy() {
         assert!(Plan::new(&single, SINGLE, 1).is_ok());
         let mut core = single.core().expect("memory");
         let ran = run_in_batches(&mut core, &packets, &[64]);
-        let changed = packets.iter().zip(&ran.answers).filter(|(packet, answer)| packet.bytes != answer.1).count();
+        let changed =
+            packets.iter().zip(&ran.answers).filter(|(packet, answer)| packet.bytes != answer.1).count();
         assert_eq!(changed, 800, "all but errors about packets to others");
     }
 }

@@ -30,7 +30,8 @@ impl<'a> Unedited<'a> {
     #[inline]
     pub fn keep(buffer: &mut [u8], start: usize, headers: &Headers) -> bool {
         let Some((before, frame)) = buffer.split_at_mut_checked(start) else { return false };
-        let Some(kept) = before.last_chunk_mut::<LINE>().and_then(|line| line.first_chunk_mut::<KEPT>()) else {
+        let Some(kept) = before.last_chunk_mut::<LINE>().and_then(|line| line.first_chunk_mut::<KEPT>())
+        else {
             return false;
         };
         let Some(first) = frame.get(FIRST..LAST) else { return false };
@@ -130,7 +131,8 @@ mod tests {
     }
 
     fn tcp() -> Vec<u8> {
-        [&[0x30, 0x39, 0, 80, 1, 2, 3, 4, 5, 6, 7, 8, 0x50, 0x18, 4, 0, 0xab, 0xcd, 0, 0][..], b"hello"].concat()
+        [&[0x30, 0x39, 0, 80, 1, 2, 3, 4, 5, 6, 7, 8, 0x50, 0x18, 4, 0, 0xab, 0xcd, 0, 0][..], b"hello"]
+            .concat()
     }
 
     fn frames() -> Vec<Vec<u8>> {
@@ -141,7 +143,11 @@ mod tests {
         let mut all = Vec::new();
         for options in [0, 4, 20, 24, 40] {
             all.extend([ipv4(6, options, &tcp()), ipv4(17, options, &udp), ipv4(132, options, &sctp)]);
-            all.extend([ipv4(1, options, &request), ipv4(1, options, &reply), ipv4(17, options, &no_checksum)]);
+            all.extend([
+                ipv4(1, options, &request),
+                ipv4(1, options, &reply),
+                ipv4(17, options, &no_checksum),
+            ]);
         }
         for options in [0, 8, 64] {
             all.extend([ipv6(6, options, &tcp()), ipv6(17, options, &udp), ipv6(132, options, &sctp)]);
@@ -176,7 +182,8 @@ mod tests {
             let (before, packet) = buffer.split_at_mut(START);
             let packet = &mut packet[..frame.len()];
             let edits = edits(headers.marks.contains(Marks::IPV4));
-            wire::apply_by_layers(&edits, &headers, LinkType::Ethernet, packet, &mut (0..frame.len())).expect("room");
+            wire::apply_by_layers(&edits, &headers, LinkType::Ethernet, packet, &mut (0..frame.len()))
+                .expect("room");
             assert_ne!(packet, frame);
             let edited = wire::parse(LinkType::Ethernet, packet, frame.len() as u32);
             Unedited::before(before).expect("it was kept").restore(&edited, packet);

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use io::{
-    Closed, Dropped, Fate, Foreign, Frame, Note, Pool, Port, Received, Reference, StampClock, Tap, Waiting, Why,
+    Closed, Dropped, Fate, Foreign, Frame, Note, Pool, Port, Received, Reference, StampClock, Tap, Waiting,
+    Why,
 };
 
 use crate::board::{Board, Due};
@@ -443,8 +444,7 @@ impl LivePort {
 
     /// Goes on with the mark under way, as far as it has come.
     fn follow_mark(&mut self) {
-        let are_received =
-            || self.sides.iter().all(|side| side.link.is_past_mark());
+        let are_received = || self.sides.iter().all(|side| side.link.is_past_mark());
         if self.marks.stage() == Some(Stage::Receiving) && are_received() {
             self.sides.iter_mut().for_each(Side::mark);
             self.leaving_since_ns = self.clock.now_ns();

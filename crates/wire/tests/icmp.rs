@@ -248,7 +248,8 @@ fn host6(last: u8) -> [u8; 16] {
 #[test]
 fn what_an_icmpv6_error_quotes_is_where_ports_are() {
     let quoted = packet6(true, (host6(1), 4_000), (host6(2), 443), b"");
-    for (kind, from, is_from_destination) in [(1, host6(2), true), (2, host6(9), false), (3, host6(9), false)] {
+    for (kind, from, is_from_destination) in [(1, host6(2), true), (2, host6(9), false), (3, host6(9), false)]
+    {
         let found = headers(&error6(kind, from, host6(1), &quoted, 600));
         assert_eq!((found.src_port, found.dst_port), (443, 4_000));
         let expected = IcmpPorts::Error { protocol: protocol::TCP, is_from_destination };
@@ -257,7 +258,11 @@ fn what_an_icmpv6_error_quotes_is_where_ports_are() {
     // A message that is no error, a quote of somebody else's packet, one that is too short.
     for (kind, to, len) in [(129, host6(1), 600), (1, host6(3), 600), (1, host6(1), 47)] {
         let found = headers(&error6(kind, host6(9), to, &quoted, len));
-        assert_eq!((found.src_port, found.dst_port, found.icmp_ports(), found.ack), (0, 0, None, 0), "{kind}");
+        assert_eq!(
+            (found.src_port, found.dst_port, found.icmp_ports(), found.ack),
+            (0, 0, None, 0),
+            "{kind}"
+        );
     }
 }
 

@@ -131,12 +131,7 @@ impl Forwarder {
 
     /// [Decides](Forwarder::forward) again on a frame of [`Decision::Unresolved`], which has waited. It does not wait a second
     /// time.
-    pub fn again<'a>(
-        &mut self,
-        frame: &mut [u8],
-        headers: &Headers,
-        came: impl Into<Came<'a>>,
-    ) -> Decision {
+    pub fn again<'a>(&mut self, frame: &mut [u8], headers: &Headers, came: impl Into<Came<'a>>) -> Decision {
         self.counters.unresolved -= 1;
         match self.forward(frame, headers, came) {
             Decision::Unresolved => Decision::Drop(self.give_up()),
@@ -171,13 +166,7 @@ impl Forwarder {
     }
 
     #[cold]
-    fn refuse(
-        &mut self,
-        frame: &mut [u8],
-        headers: &Headers,
-        came: Came<'_>,
-        refusal: Refusal,
-    ) -> Decision {
+    fn refuse(&mut self, frame: &mut [u8], headers: &Headers, came: Came<'_>, refusal: Refusal) -> Decision {
         self.counters.drops[refusal.reason as usize] += 1;
         if let Some(which) = refusal.resolve {
             let lost = ask(&mut self.asks, &mut self.recent, self.now_ns, which, RESOLVE_PAUSE_NS);

@@ -212,7 +212,8 @@ impl Snapshot {
 
     /// An address of this host that errors may come from, where the interface has none.
     pub(super) fn any_address(&self, is_ipv4: bool) -> Option<Addr> {
-        let own = |link: &Link| link.sources.iter().find(|(own, _)| own.to_v4().is_some() == is_ipv4).copied();
+        let own =
+            |link: &Link| link.sources.iter().find(|(own, _)| own.to_v4().is_some() == is_ipv4).copied();
         self.links.0.iter().find_map(own).map(|(own, _)| own)
     }
 }

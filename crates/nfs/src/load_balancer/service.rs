@@ -133,7 +133,8 @@ fn find<T: Copy>(sockets: &[(Socket, T)], socket: Socket) -> Option<T> {
 
 /// Backends that errors do not tell apart are left out.
 fn by_quoted(by_backend: &BySocket<(Addr, u16)>) -> BySocket<(Addr, u16)> {
-    let quoted = |((addr, port, protocol), vip): &(Socket, (Addr, u16))| ((known(*addr), *port, *protocol), *vip);
+    let quoted =
+        |((addr, port, protocol), vip): &(Socket, (Addr, u16))| ((known(*addr), *port, *protocol), *vip);
     let mut all: Vec<_> = by_backend.iter().map(quoted).collect();
     all.sort_unstable();
     let alone = all.chunk_by(|a, b| a.0 == b.0).filter(|alike| alike.len() == 1);

@@ -164,7 +164,8 @@ fn packets_that_are_ready_leave_once_and_whole() {
 fn take_one(feeder: &mut Feeder, queue: usize) -> bool {
     let Some(place) = feeder.taker.take(LONGEST) else { return false };
     let stamp = feeder.stamper.stamp(5);
-    let frame = Frame { stamp, wire_len: 1, link: LinkType::Ethernet, entry: 0, note: crate::Note::None, place };
+    let frame =
+        Frame { stamp, wire_len: 1, link: LinkType::Ethernet, entry: 0, note: crate::Note::None, place };
     feeder.send(queue, frame).expect("open");
     true
 }

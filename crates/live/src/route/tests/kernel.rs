@@ -246,7 +246,9 @@ fn errors_come_from_the_address_that_the_kernel_takes() {
         settle(&mut tables);
         let snapshot = tables.snapshot();
         let link = snapshot.links.0.iter().find(|link| link.name == "v1").expect("it is there");
-        for sender in ["172.16.1.7", "172.20.0.7", "172.21.9.7", "40.0.0.7", "41.0.0.7", "fd00:1::7", "fd20::7"] {
+        for sender in
+            ["172.16.1.7", "172.20.0.7", "172.21.9.7", "40.0.0.7", "41.0.0.7", "fd00:1::7", "fd20::7"]
+        {
             let sender: IpAddr = sender.parse().expect("an address");
             let answer = ip_says(sender);
             let expected: IpAddr = answer.parse().expect("an address");

@@ -76,7 +76,8 @@ impl Lab {
             mirror.apply(Change::Link(link), How::Listed);
             for own in [format!("10.0.{index}.1"), format!("2001:db8:{index}::1")] {
                 let prefix_len = if own.contains(':') { 64 } else { 24 };
-                let own_address = Address { interface: index, address: addr(&own), prefix_len, rank: Some(0) };
+                let own_address =
+                    Address { interface: index, address: addr(&own), prefix_len, rank: Some(0) };
                 mirror.apply(Change::Address(own_address), How::Listed);
                 let len = if own.contains(':') { 128 } else { 32 };
                 let local = key(&format!("{own}/{len}"), false, 0);

@@ -129,10 +129,7 @@ fn life(planted: Option<Planted>) -> Result<(), String> {
     // One that does not answer: the sender is told.
     let is_told = soon(|| {
         scene.forward("10.9.0.77").0
-            == Decision::Reply {
-                interface: scene.interface,
-                reason: RouteDrop::NoNeighbour,
-            }
+            == Decision::Reply { interface: scene.interface, reason: RouteDrop::NoNeighbour }
     });
     is_told.then_some(()).ok_or("nobody is told of a neighbour that does not answer")?;
     let failed = scene.tables.snapshot().neighbour(scene.interface, addr("10.9.0.77"));

@@ -127,9 +127,7 @@ impl Thread {
                 assert_eq!((&packet.frame[..6], packet.frame[22]), (&STATION[..], 63), "made ready once");
                 End::Sent
             }
-            Decision::Reply { interface: INSIDE, reason: RouteDrop::NoNeighbour } => {
-                End::Told
-            }
+            Decision::Reply { interface: INSIDE, reason: RouteDrop::NoNeighbour } => End::Told,
             Decision::Drop(RouteDrop::NoNeighbour) => End::Dropped,
             other => panic!("{other:?}"),
         };
@@ -183,7 +181,9 @@ impl Thread {
         neighbours.sort_unstable();
         let most = neighbours.chunk_by(|a, b| a == b).map(<[u8]>::len).max().unwrap_or(0);
         let are_few = most <= UNRESOLVED_EACH && neighbours.len() <= UNRESOLVED;
-        are_few.then_some(()).ok_or(format!("{most} packets wait for a neighbour, {} in all", neighbours.len()))
+        are_few
+            .then_some(())
+            .ok_or(format!("{most} packets wait for a neighbour, {} in all", neighbours.len()))
     }
 }
 

@@ -155,7 +155,8 @@ fn other_icmp_passes_as_it_is() {
         let (client, service) = (end(client), end(service));
         let elsewhere = (service.0, service.1 + 1);
         let about_another = error(true, addr(router), service.0, &packet(is_tcp, elsewhere, client), 500);
-        let of_no_backend = error(false, addr(router), client.0, &packet(is_tcp, client, (addr(router), 8_080)), 500);
+        let of_no_backend =
+            error(false, addr(router), client.0, &packet(is_tcp, client, (addr(router), 8_080)), 500);
         let cut = error(true, addr(router), service.0, &packet(is_tcp, service, client), 6);
         for came in [about_another, of_no_backend, cut] {
             assert_eq!(sent(&mut rig, came.clone()), came);
