@@ -63,6 +63,17 @@ fn payload(numbers: &mut Numbers, protocol: u8, destination: &[u8]) -> Vec<u8> {
             message.extend(quote);
             message
         }
+        // The same of IPv6.
+        58 if destination.len() == 16 => {
+            let kind = numbers.one_of(&[1, 2, 3, 4, 5, 128, 129, 135]);
+            let mut message = [vec![kind], numbers.bytes(7)].concat();
+            let quoted = numbers.one_of(&[6, 17, 58, 44]);
+            message.extend([0x60, 0, 0, 0, 0, 40, quoted, 64]);
+            message.extend([destination, &numbers.bytes(16)].concat());
+            let behind = numbers.one_of(&[4, 8, 20]);
+            message.extend(numbers.bytes(behind));
+            message
+        }
         _ => numbers.bytes(numbers.0 as usize % 24),
     }
 }
@@ -107,19 +118,18 @@ fn ipv6(numbers: &mut Numbers) -> Vec<u8> {
         }
         rest.extend(header);
     }
-    rest.extend(payload(numbers, protocol, &[0; 4]));
+    let mut address = || match numbers.below(12) {
+        // An address of IPv4, put there by hand.
+        0 => [&[0; 10][..], &[0xff; 2], &numbers.bytes(4)].concat(),
+        _ => numbers.bytes(16),
+    };
+    let (source, destination) = (address(), address());
+    rest.extend(payload(numbers, protocol, &destination));
     let len = numbers.one_of(&[rest.len() as u16, rest.len() as u16, rest.len() as u16, 0]);
     let mut packet = vec![0x60, 0, 0, 0];
     packet.extend(len.to_be_bytes());
     packet.extend([kinds.first().copied().unwrap_or(protocol), 64]);
-    for _ in 0..2 {
-        match numbers.below(12) {
-            // An address of IPv4, put there by hand.
-            0 => packet.extend([&[0; 10][..], &[0xff; 2], &numbers.bytes(4)].concat()),
-            _ => packet.extend(numbers.bytes(16)),
-        }
-    }
-    packet.extend(rest);
+    packet.extend([source, destination, rest].concat());
     packet
 }
 
