@@ -41,13 +41,13 @@ pub(super) fn apply_edits(port: &mut impl Port, batch: &mut Batch) {
 #[inline(never)]
 fn apply_any(packet: usize, port: &mut impl Port, batch: &mut Batch) {
     let Batch { frames, headers, edits, .. } = &mut *batch;
-    let frame = &mut frames[packet];
+    let (frame, headers, edits) = (&mut frames[packet], &headers[packet], &edits[packet]);
     if frame.note == Note::Quotable {
-        keep_unedited(frame, &headers[packet], &edits[packet], port);
+        keep_unedited(frame, headers, edits, port);
     }
     let (mut data, link) = (frame.data(), frame.link);
     let buffer = port.buffer_mut(frame);
-    match wire::apply_by_layers(&batch.edits[packet], &batch.headers[packet], link, buffer, &mut data) {
+    match wire::apply_by_layers(edits, headers, link, buffer, &mut data) {
         Ok(()) => frame.set_data(data),
         Err(wire::ApplyError::NoRoom) => batch.end(packet, Fate::Drop(EngineDrop::NoRoom)),
     }
@@ -55,7 +55,7 @@ fn apply_any(packet: usize, port: &mut impl Port, batch: &mut Batch) {
 }
 
 /// Keeps what the packet was, as its port asks. Where a tag comes or goes, headers would not be found again.
-#[inline]
+#[inline(never)]
 fn keep_unedited(frame: &mut Frame, headers: &Headers, edits: &Edits, port: &mut impl Port) {
     let start = frame.data().start;
     if !edits.fields().contains(Fields::VLAN) && Unedited::keep(port.buffer_mut(frame), start, headers) {
