@@ -118,15 +118,15 @@ fn stamps_past_2554_are_said_to_be() {
     all_say("late.pcapng", &capture, "2 packets are stamped later than the year 2554");
 }
 
-/// What comes after it counts as of its time, so that flows expire that are alive.
+/// Several confirm each other: what comes after them counts as of their time, so that flows expire that are alive.
 #[test]
-fn one_stamp_far_in_the_future_is_named() {
-    let times = [100, 101, 100_000_000, 102, 103];
+fn stamps_far_in_the_future_are_named() {
+    let times = [100, 101, 100_000_000, 100_000_001, 100_000_002, 102, 103];
     let capture = pcap(&times.map(|seconds| (seconds, udp())));
     let run =
-        all_say("future.pcap", &capture, "packet 3 is stamped 99999898 s later than a packet behind it");
+        all_say("future.pcap", &capture, "packet 5 is stamped 99999900 s later than a packet behind it");
     assert!(run.contains("2 packets behind one like it count as of the later time"), "{run}");
-    assert!(run.contains("`editcap IN OUT 3`"), "{run}");
+    assert!(run.contains("`editcap IN OUT 5`"), "{run}");
 }
 
 #[test]
@@ -222,4 +222,42 @@ fn a_nat_that_ran_out_of_ports_is_named() {
         assert_eq!(report["exhausted"], serde_json::json!(["nat"]), "{strategy}");
         assert_eq!(report["filled"], serde_json::json!([]), "{strategy}");
     }
+}
+
+/// One stamp in the year 2096 does not stop the time of a limiter: of 20 packets within a second it lets its burst of 3 pass.
+#[test]
+fn one_stamp_far_in_the_future_is_held() {
+    let folder = crate::support::Folder::new("leap");
+    let chain = folder.file("limit.toml");
+    let text = "checksums = \"ignore\"\n[[function]]\nuse = \"rate-limiter\"\nrate_packets_per_s = 1\nburst_packets = 3\n";
+    std::fs::write(&chain, text).expect("a folder of the test");
+    for at in [0, 1, 5, 18, 19] {
+        let times = (0..20).map(|number| (0, if number == at { 4_000_000_000_000_000 } else { 1_000_000 + 10_000 * number }));
+        let file = Scratch::new(&format!("leap-{at}.pcapng"), &pcapng(&[1], &times.collect::<Vec<_>>()));
+        let run = ["run", &chain, "--pcap", file.path(), "--json", "-"];
+        let report = json(&paceline(&run));
+        // Behind the last packet none contradicts it.
+        let (forwarded, is_held) = if at == 19 { (4, false) } else { (3, true) };
+        assert_eq!(report["verdicts"]["forward"], forwarded, "{at}: {report:#}");
+        let oddities = report["oddities"].to_string();
+        let said = format!("1 packet is stamped more than a second ahead of those before and behind, packet {}", at + 1);
+        assert_eq!(oddities.contains(&said), is_held, "{oddities}");
+        for strategy in ["rss", "scr"] {
+            let verify = ["verify", &chain, "--pcap", file.path(), "--strategy", strategy, "--cores", "2"];
+            assert_eq!(paceline(&verify).status.code(), Some(0), "{strategy}");
+        }
+        let inspected = json(&paceline(&["inspect", "--pcap", file.path(), "--json", "-"]));
+        assert_eq!(inspected["oddities"].to_string().contains(&said), is_held);
+    }
+}
+
+/// What a capture claims to have behind a packet's end is left out, as tshark does, and said.
+#[test]
+fn a_captured_length_above_the_packets_is_cut_and_said() {
+    let mut capture = pcap(&[(1, [udp(), vec![0; 4]].concat()), (2, udp())]);
+    capture[24 + 12..24 + 16].copy_from_slice(&(udp().len() as u32).to_le_bytes());
+    all_say("caplen.pcap", &capture, "of 1 packet the capture has more bytes than were on the wire");
+    let file = Scratch::new("caplen-bytes.pcap", &capture);
+    let inspected = json(&paceline(&["inspect", "--pcap", file.path(), "--json", "-"]));
+    assert_eq!(inspected["bytes"], 2 * udp().len());
 }

@@ -30,6 +30,7 @@
 
 mod commented;
 mod error;
+mod leaps;
 mod link_names;
 mod order;
 mod packing;
@@ -43,6 +44,7 @@ mod writer;
 
 pub use commented::CommentedWriter;
 pub use error::{At, CaptureError};
+pub use leaps::HeldStamps;
 pub use link_names::of as link_name;
 pub use packing::MAX_WINDOW_BYTES;
 pub use pcapng::{MAX_BLOCK_BYTES, MAX_INTERFACES};

@@ -33,6 +33,12 @@ impl Trace {
         self.bytes.extend_from_slice(record.data);
     }
 
+    /// Takes all packets out, and keeps their memory.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.packets.clear();
+    }
+
     /// Packet number `index`.
     ///
     /// # Panics

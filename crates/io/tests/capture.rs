@@ -34,7 +34,7 @@ struct Owned {
 fn read_all(reader: Result<CaptureReader, CaptureError>) -> (Vec<Owned>, Option<CaptureError>) {
     let mut records = Vec::new();
     let mut reader = match reader {
-        Ok(reader) => reader,
+        Ok(reader) => reader.as_written(),
         Err(error) => return (records, Some(error)),
     };
     loop {

@@ -85,3 +85,12 @@ pub struct SidePrefix {
     /// Whether they stand, outside, for hosts inside.
     pub is_external: bool,
 }
+
+/// A side of a chain that has two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// Where the hosts are that the chain is for.
+    Inside,
+    /// Where everybody else is.
+    Outside,
+}

@@ -28,7 +28,7 @@ mod parse;
 mod stamp;
 mod verify;
 
-pub use addr::{Addr, SidePrefix};
+pub use addr::{Addr, Side, SidePrefix};
 pub use checksum::internet_checksum;
 pub use edits::{ApplyError, Edits, EditsMark, VlanEdit, apply, apply_by_layers, apply_plain};
 pub use fields::Fields;

@@ -1,6 +1,6 @@
 //! What is odd about an input, in sentences for people: `run`, `verify` and `inspect` say them with their reports.
 
-use io::capture::{Remarks, link_name};
+use io::capture::{HeldStamps, Remarks, link_name};
 use wire::{Malformed, RanBack};
 
 use crate::executor::outcome::RunOutcome;
@@ -71,8 +71,28 @@ impl Oddities {
                 counted(self.remarks.too_late, "packet is", "packets are")
             ));
         }
+        if self.remarks.overlong > 0 {
+            said.push(format!(
+                "of {} the capture has more bytes than were on the wire: what is behind their end is left out",
+                counted(self.remarks.overlong, "packet", "packets")
+            ));
+        }
+        said.extend(self.stamps_held());
         said.extend(self.time_ran_back());
         said
+    }
+
+    fn stamps_held(&self) -> Option<String> {
+        let HeldStamps { packets, furthest_ns, furthest } = self.remarks.held;
+        let seconds = furthest_ns as f64 / 1e9;
+        let held = counted(packets, "packet is", "packets are");
+        (packets > 0).then(|| {
+            format!(
+                "{held} stamped more than a second ahead of those before and behind, packet {} by {seconds:.0} s: such a \
+                 packet counts as of the one before it, the first as of the next",
+                furthest + 1
+            )
+        })
     }
 
     fn time_ran_back(&self) -> Option<String> {
@@ -113,6 +133,15 @@ mod tests {
         let ran_back = RanBack { packets: 3, furthest_ns: 900_000, ahead_seq: 5 };
         assert_eq!(said(&Oddities { packets: 9, has_ip: true, ran_back, ..Oddities::default() }), "");
         assert_eq!(said(&Oddities::default()), "", "an empty input is said to be empty elsewhere");
+    }
+
+    #[test]
+    fn what_the_reader_held_or_cut_is_said() {
+        let held = HeldStamps { packets: 1, furthest_ns: 86_400_000_000_000, furthest: 5 };
+        let remarks = Remarks { overlong: 2, held, ..Remarks::default() };
+        let said = said(&Oddities { packets: 9, has_ip: true, remarks, ..Oddities::default() });
+        assert!(said.contains("of 2 packets the capture has more bytes than were on the wire"), "{said}");
+        assert!(said.contains("1 packet is stamped") && said.contains("packet 6 by 86400 s"), "{said}");
     }
 
     #[test]

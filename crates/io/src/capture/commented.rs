@@ -48,6 +48,14 @@ impl CommentedWriter {
         Ok(CommentedWriter { writer, path: path.into(), interfaces: Vec::new() })
     }
 
+    /// Describes an interface ahead of all packets, also if none comes by it.
+    ///
+    /// # Errors
+    /// As [`CaptureWriter::write`].
+    pub fn describe(&mut self, interface: &str, link: LinkType) -> Result<(), CaptureError> {
+        self.interface(interface, link).map(|_| ())
+    }
+
     /// Adds a packet that came in by `interface`, which may be empty: when, in nanoseconds since 1970, its length on the
     /// wire, the bytes captured, and what there is to say of it.
     ///
@@ -70,7 +78,9 @@ impl CommentedWriter {
         let mut body: Vec<u8> = fields.iter().flat_map(|field| field.to_le_bytes()).collect();
         body.extend_from_slice(data);
         pad(&mut body);
-        option(&mut body, OPTION_COMMENT, cut(comment).as_bytes());
+        if !comment.is_empty() {
+            option(&mut body, OPTION_COMMENT, cut(comment).as_bytes());
+        }
         option(&mut body, 0, &[]);
         self.writer.append(&[&block(pcapng::ENHANCED_PACKET, &body)])
     }

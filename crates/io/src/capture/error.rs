@@ -61,6 +61,19 @@ pub enum CaptureError {
         /// The number in the pcap link-type registry.
         number: u32,
     },
+    /// An interface of the capture was asked for by a name or number that none has, before the first packet.
+    #[error(
+        "{}: no interface is called or numbered `{wanted}`; {known}",
+        path.display(), known = interfaces(known)
+    )]
+    Interface {
+        /// The file.
+        path: PathBuf,
+        /// The name or number.
+        wanted: String,
+        /// Those of the interfaces that there are, with commas between; empty if there are none.
+        known: String,
+    },
     /// The capture ends inside a record. All records before it were returned.
     #[error(
         "{} is cut short: {item} at {at} needs {needed} bytes and {present} are there; \
@@ -160,6 +173,16 @@ fn before(records: u64, [is, are]: [&str; 2], what: &str) -> String {
     }
 }
 
+/// Which interfaces a capture has, and what to do where it has none.
+fn interfaces(known: &str) -> String {
+    match known {
+        "" => "a pcap file does not say by which interface packets came: give a pcapng file (`dumpcap -i IF -i IF`), or \
+               leave the option out, and sides go by source addresses"
+            .to_owned(),
+        known => format!("there are {known}; name one of these"),
+    }
+}
+
 /// A place in a capture. Shown as `byte 24`, or `byte 24 of the unpacked capture`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
@@ -181,6 +204,7 @@ pub(super) enum Fault {
     Corrupt { offset: u64, expected: String, found: String },
     LinkType { offset: u64, number: u32 },
     Dialect(String),
+    Interface { wanted: String, known: String },
     Input(io::Error),
 }
 

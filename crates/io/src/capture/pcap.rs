@@ -33,6 +33,8 @@ pub(super) struct Pcap {
     order: Order,
     unit_ns: u64,
     link: LinkType,
+    /// Packets of which more is captured than was on the wire.
+    pub overlong: u64,
 }
 
 /// The byte order and unit of time that a magic number stands for.
@@ -75,7 +77,7 @@ impl Pcap {
         }
         let number = order.u32(&header, 20) & LINK_TYPE_BITS;
         let link = LinkType::from_pcap(number).ok_or(Fault::LinkType { offset: 20, number })?;
-        Ok(Pcap { order, unit_ns, link })
+        Ok(Pcap { order, unit_ns, link, overlong: 0 })
     }
 
     pub fn next(&mut self, window: &mut Window) -> Result<Option<Packet>, Fault> {
@@ -104,12 +106,15 @@ impl Pcap {
             return Err(cut(needed, present));
         }
         window.take(RECORD_LEN);
-        Ok(Some(Packet {
+        let mut packet = Packet {
             // At most 2^32 seconds and 2^32 microseconds: far below 2^64 ns.
             time_ns: u64::from(field(0)) * 1_000_000_000 + u64::from(field(4)) * self.unit_ns,
-            wire_len: field(12).max(captured as u32),
+            wire_len: field(12),
             link: self.link,
+            side: None,
             data: window.take(captured),
-        }))
+        };
+        self.overlong += u64::from(packet.end_on_the_wire());
+        Ok(Some(packet))
     }
 }

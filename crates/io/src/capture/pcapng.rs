@@ -17,12 +17,14 @@
 //! All other blocks are skipped, however long; only their frame is checked.
 
 mod clock;
+mod inside;
 
 use std::collections::BTreeMap;
 
-use wire::LinkType;
+use wire::{LinkType, Side};
 
 use self::clock::Clock;
+use self::inside::Inside;
 use super::MAX_PACKET_BYTES;
 use super::error::Fault;
 use super::order::Order;
@@ -64,9 +66,13 @@ pub(super) struct Pcapng {
     pub first_skipped: Option<(u64, u32)>,
     /// Packets whose time is past the year 2554.
     pub too_late: u64,
+    /// Packets of which more is captured than was on the wire.
+    pub overlong: u64,
+    inside: Option<Inside>,
 }
 
 struct Interface {
+    side: Option<Side>,
     /// The number, if Paceline cannot parse it.
     link: Result<LinkType, u32>,
     /// 0: without limit.
@@ -91,7 +97,14 @@ impl Pcapng {
             skipped: BTreeMap::new(),
             first_skipped: None,
             too_late: 0,
+            overlong: 0,
+            inside: None,
         }
+    }
+
+    /// From here on the interface of this name, or with this number in its section, is inside, and all others are outside.
+    pub fn has_inside(&mut self, interface: &str) {
+        self.inside = Some(Inside::new(interface));
     }
 
     pub fn next(&mut self, window: &mut Window) -> Result<Option<Packet>, Fault> {
@@ -183,9 +196,13 @@ impl Pcapng {
         let whole = self.read_whole(block, 20, window)?;
         let number = u32::from(self.order.u16(whole, 8));
         let snap_len = self.order.u32(whole, 12);
-        let clock = Clock::from_options(self.order, &whole[16..block.len - TRAILER_LEN])
+        let options = &whole[16..block.len - TRAILER_LEN];
+        let clock = Clock::from_options(self.order, options)
             .map_err(|(at, expected, found)| corrupt(block.offset + 16 + at as u64, expected, found))?;
-        self.interfaces.push(Interface { link: LinkType::from_pcap(number).ok_or(number), snap_len, clock });
+        let inside = self.inside.as_mut();
+        let side = inside.map(|inside| inside.side_of(self.order, self.interfaces.len(), options));
+        let link = LinkType::from_pcap(number).ok_or(number);
+        self.interfaces.push(Interface { side, link, snap_len, clock });
         window.take(block.len);
         Ok(())
     }
@@ -201,16 +218,18 @@ impl Pcapng {
         };
         let ticks = u64::from(order.u32(whole, 12)) << 32 | u64::from(order.u32(whole, 16));
         let captured = order.u32(whole, 20) as usize;
-        let wire_len = order.u32(whole, 24).max(captured as u32);
+        let wire_len = order.u32(whole, 24);
         check_captured(block, block.offset + 20, captured, DATA)?;
 
         let interface = self.interface(block, id)?;
-        let (link, time_ns) = (interface.link, interface.clock.time_ns(ticks));
+        let (side, link, time_ns) = (interface.side, interface.link, interface.clock.time_ns(ticks));
         self.last_time_ns = time_ns;
         let data = take_data(block, DATA, captured, window);
         let Some(link) = self.supported(link, block) else { return Ok(None) };
         self.too_late += u64::from(time_ns == u64::MAX);
-        Ok(Some(Packet { time_ns, wire_len, link, data }))
+        let mut packet = Packet { time_ns, wire_len, link, side, data };
+        self.overlong += u64::from(packet.end_on_the_wire());
+        Ok(Some(packet))
     }
 
     /// As [`Pcapng::read_packet`].
@@ -219,7 +238,7 @@ impl Pcapng {
         let whole = self.read_whole(block, DATA + TRAILER_LEN, window)?;
         let wire_len = self.order.u32(whole, 8);
         let interface = self.interface(block, 0)?;
-        let link = interface.link;
+        let (side, link) = (interface.side, interface.link);
         // The captured length is not stored: it is the wire's, cut at the interface's limit.
         let captured = match interface.snap_len {
             0 => wire_len,
@@ -228,7 +247,7 @@ impl Pcapng {
         check_captured(block, block.offset + 8, captured, DATA)?;
         let time_ns = self.last_time_ns;
         let data = take_data(block, DATA, captured, window);
-        let packet = |link| Packet { time_ns, wire_len, link, data };
+        let packet = |link| Packet { time_ns, wire_len, link, side, data };
         Ok(self.supported(link, block).map(packet))
     }
 
@@ -242,6 +261,9 @@ impl Pcapng {
     }
 
     fn interface(&self, block: Block, id: u32) -> Result<&Interface, Fault> {
+        if let Some((wanted, known)) = self.inside.as_ref().and_then(Inside::missing) {
+            return Err(Fault::Interface { wanted, known });
+        }
         self.interfaces.get(id as usize).ok_or_else(|| {
             let known = self.interfaces.len();
             corrupt(

@@ -4,7 +4,10 @@ use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use wire::Side;
+
 use super::error::{At, CaptureError, Fault};
+use super::leaps::{HeldStamps, Leaps};
 use super::packing::Input;
 use super::pcap::{self, Pcap};
 use super::pcapng::{self, Pcapng};
@@ -16,6 +19,10 @@ use crate::Trace;
 ///
 /// gzip and zstd are unpacked on the way, whatever the file's name. After `open`, memory is
 /// bounded, and nothing is allocated unless a packet is longer than all before, or packets are looked at ahead.
+///
+/// A time stamp more than a second ahead of the packets before it is held if most of the next three packets lie as far
+/// behind it: the packet counts as of the one before it, and [`remarks`](CaptureReader::remarks) say so. So one damaged stamp
+/// does not stop the time of a run. From a pipe, a packet behind a pause is given when two more are there, or the end.
 pub struct CaptureReader {
     path: PathBuf,
     window: Window,
@@ -24,12 +31,17 @@ pub struct CaptureReader {
     records: u64,
     failed: bool,
     ahead: Box<Ahead>,
+    leaps: Leaps,
+    /// Of the packet that was given last.
+    side: Option<Side>,
 }
 
 /// Packets that were read before they were asked for.
 #[derive(Default)]
 struct Ahead {
     packets: Trace,
+    /// Of each.
+    sides: Vec<Option<Side>>,
     /// How many of them were asked for since.
     taken: usize,
     /// What came after them.
@@ -44,6 +56,10 @@ pub struct Remarks {
     pub skipped: BTreeMap<u32, u64>,
     /// Packets whose time stamp lies past the year 2554, where 64 bits of nanoseconds end. They count as of then.
     pub too_late: u64,
+    /// Packets of which a file claims to have captured more than was on the wire. The rest is left out.
+    pub overlong: u64,
+    /// Packets whose time stamp lies far ahead of all others.
+    pub held: HeldStamps,
 }
 
 enum Format {
@@ -103,44 +119,106 @@ impl CaptureReader {
     )]
     pub fn next(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
         if self.ahead.taken < self.ahead.packets.len() {
-            self.ahead.taken += 1;
-            return Ok(Some(self.ahead.packets.packet(self.ahead.taken - 1)));
+            return Ok(Some(self.next_ahead()));
         }
         if let Some(error) = self.ahead.error.take() {
             return Err(error);
         }
-        if !self.ahead.packets.is_empty() {
-            *self.ahead = Ahead::default();
+        self.ahead.clear();
+        let Some(packet) = self.read()? else { return Ok(None) };
+        if self.leaps.leaps(packet.time_ns) {
+            self.ahead.push(&self.window, packet);
+            return Ok(Some(self.next_ahead()));
         }
-        self.read()
+        self.leaps.believe(packet.time_ns);
+        self.side = packet.side;
+        Ok(Some(record(&self.window, &packet)))
+    }
+
+    /// The next of the packets that were read ahead, of which there is one.
+    fn next_ahead(&mut self) -> Record<'_> {
+        let at = self.ahead.taken;
+        let time_ns = self.ahead.packets.packet(at).time_ns;
+        let mut leaps = std::mem::take(&mut self.leaps);
+        let time_ns = match leaps.leaps(time_ns) {
+            true => leaps.judge(time_ns, |witness| self.time_ahead(at + 1 + witness)),
+            false => leaps.believe(time_ns),
+        };
+        self.leaps = leaps;
+        self.ahead.taken += 1;
+        self.side = self.ahead.sides[at];
+        Record { time_ns, ..self.ahead.packets.packet(at) }
+    }
+
+    /// The reader that gives packets their times as the file has them, also those that lie far ahead of all others.
+    pub fn as_written(mut self) -> CaptureReader {
+        self.leaps.believes_all = true;
+        self
+    }
+
+    /// The side of the interface by which the packet came that [`next`](CaptureReader::next) gave last, where
+    /// [`has_inside`](CaptureReader::has_inside) was told which one is inside.
+    #[inline]
+    pub fn side(&self) -> Option<Side> {
+        self.side
+    }
+
+    /// Has the interface of this name, or with this number in its section of a pcapng file, be inside, and all others be
+    /// outside. For a reader of which no packet was asked for yet.
+    ///
+    /// # Errors
+    /// The capture is pcap, which does not name interfaces. That a pcapng file has no such interface is an error where its
+    /// first packet is read.
+    pub fn has_inside(&mut self, interface: &str) -> Result<(), CaptureError> {
+        match &mut self.format {
+            Format::Pcapng(pcapng) => Ok(pcapng.has_inside(interface)),
+            Format::Pcap(_) => {
+                let fault = Fault::Interface { wanted: interface.to_owned(), known: String::new() };
+                Err(name(fault, &self.path, &self.window, 0))
+            }
+        }
     }
 
     /// Looks at packets ahead of [`next`](CaptureReader::next), which gives them all the same: at most so many packets,
     /// and bytes of them in memory. Waits for them where they come from a pipe.
     pub fn look_ahead(&mut self, packets: usize, bytes: usize, see: &mut dyn FnMut(&Record<'_>)) {
-        let mut ahead = std::mem::take(&mut self.ahead);
         let (mut seen, mut seen_bytes) = (0, 0);
         while seen < packets && seen_bytes < bytes {
-            let at = ahead.taken + seen;
-            if at == ahead.packets.len() {
-                match self.read() {
-                    _ if ahead.error.is_some() => break,
-                    Ok(Some(record)) => ahead.packets.push(&record),
-                    Ok(None) => break,
-                    Err(error) => {
-                        ahead.error = Some(error);
-                        break;
-                    }
-                }
+            let at = self.ahead.taken + seen;
+            if at == self.ahead.packets.len() && !self.read_ahead() {
+                break;
             }
-            let record = ahead.packets.packet(at);
+            let record = self.ahead.packets.packet(at);
             see(&record);
             (seen, seen_bytes) = (seen + 1, seen_bytes + record.data.len());
         }
-        self.ahead = ahead;
     }
 
-    fn read(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
+    /// The time of a packet among those read ahead, or of the next one behind them, as the file has it.
+    fn time_ahead(&mut self, at: usize) -> Option<u64> {
+        let is_there = at < self.ahead.packets.len() || self.read_ahead();
+        is_there.then(|| self.ahead.packets.packet(at).time_ns)
+    }
+
+    /// Reads one more packet ahead, and says whether there was one.
+    fn read_ahead(&mut self) -> bool {
+        if self.ahead.error.is_some() {
+            return false;
+        }
+        match self.read() {
+            Ok(Some(packet)) => {
+                self.ahead.push(&self.window, packet);
+                true
+            }
+            Ok(None) => false,
+            Err(error) => {
+                self.ahead.error = Some(error);
+                false
+            }
+        }
+    }
+
+    fn read(&mut self) -> Result<Option<Packet>, CaptureError> {
         if self.failed {
             return Ok(None);
         }
@@ -150,9 +228,9 @@ impl CaptureReader {
         };
         match packet {
             Ok(None) => self.end(),
-            Ok(Some(Packet { time_ns, wire_len, link, data })) => {
+            Ok(Some(packet)) => {
                 self.records += 1;
-                Ok(Some(Record { time_ns, wire_len, link, data: self.window.bytes(data) }))
+                Ok(Some(packet))
             }
             Err(fault) => {
                 self.failed = true;
@@ -162,7 +240,7 @@ impl CaptureReader {
     }
 
     /// The end of the capture, which is an error if all that is in it was skipped.
-    fn end(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
+    fn end(&mut self) -> Result<Option<Packet>, CaptureError> {
         let skipped = match &self.format {
             Format::Pcapng(pcapng) if self.records == 0 => pcapng.first_skipped,
             _ => None,
@@ -174,9 +252,13 @@ impl CaptureReader {
 
     /// What was skipped or had to be bent so far.
     pub fn remarks(&self) -> Remarks {
+        let held = self.leaps.held;
         match &self.format {
-            Format::Pcap(_) => Remarks::default(),
-            Format::Pcapng(pcapng) => Remarks { skipped: pcapng.skipped.clone(), too_late: pcapng.too_late },
+            Format::Pcap(pcap) => Remarks { overlong: pcap.overlong, held, ..Remarks::default() },
+            Format::Pcapng(pcapng) => {
+                let Pcapng { skipped, too_late, overlong, .. } = &**pcapng;
+                Remarks { skipped: skipped.clone(), too_late: *too_late, overlong: *overlong, held }
+            }
         }
     }
 
@@ -206,12 +288,38 @@ impl CaptureReader {
                 records: 0,
                 failed: false,
                 ahead: Box::default(),
+                leaps: Leaps::default(),
+                side: None,
             }),
             Ok(Err(found)) if found.is_empty() => Err(CaptureError::Empty { path }),
             Ok(Err(found)) => Err(CaptureError::NotACapture { path, found: describe(&found) }),
             Err(fault) => Err(name(fault, &path, &window, 0)),
         }
     }
+}
+
+impl Ahead {
+    fn push(&mut self, window: &Window, packet: Packet) {
+        self.packets.push(&record(window, &packet));
+        self.sides.push(packet.side);
+    }
+
+    /// Forgets packets that were asked for.
+    #[inline]
+    fn clear(&mut self) {
+        if self.taken > 0 {
+            self.packets.clear();
+            self.sides.clear();
+            self.taken = 0;
+        }
+    }
+}
+
+/// A packet that the window has.
+#[inline]
+fn record<'a>(window: &'a Window, packet: &Packet) -> Record<'a> {
+    let Packet { time_ns, wire_len, link, data, .. } = packet;
+    Record { time_ns: *time_ns, wire_len: *wire_len, link: *link, data: window.bytes(data.clone()) }
 }
 
 /// The capture's format, or the first bytes of what is none.
@@ -256,6 +364,7 @@ fn name(fault: Fault, path: &Path, window: &Window, records: u64) -> CaptureErro
         }
         Fault::LinkType { offset, number } => CaptureError::LinkType { path, at: at(offset), number },
         Fault::Dialect(found) => CaptureError::Dialect { path, found },
+        Fault::Interface { wanted, known } => CaptureError::Interface { path, wanted, known },
         Fault::Input(source) => CaptureError::Read { path, at: at(window.read_offset()), records, source },
     }
 }

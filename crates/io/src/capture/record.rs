@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use wire::LinkType;
+use wire::{LinkType, Side};
 
 /// One captured packet. Borrows the reader's buffer until the next call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,5 +24,19 @@ pub(super) struct Packet {
     pub time_ns: u64,
     pub wire_len: u32,
     pub link: LinkType,
+    /// Where the interface that captured it is, if whoever reads has said which one is inside.
+    pub side: Option<Side>,
     pub data: Range<usize>,
+}
+
+impl Packet {
+    /// Leaves out what a file claims to have captured behind the packet's end, as other readers do. Says whether there was
+    /// such.
+    pub(super) fn end_on_the_wire(&mut self) -> bool {
+        let is_over = self.data.len() > self.wire_len as usize;
+        if is_over {
+            self.data.end = self.data.start + self.wire_len as usize;
+        }
+        is_over
+    }
 }

@@ -37,7 +37,7 @@ proptest! {
         let path = folder.path().join("out.pcapng");
         write(&path, &packets);
 
-        let mut reader = CaptureReader::open(&path).unwrap();
+        let mut reader = CaptureReader::open(&path).unwrap().as_written();
         for (time_ns, wire_len, interface, data, _) in &packets {
             let record = reader.next().unwrap().unwrap();
             prop_assert_eq!(record.link, INTERFACES[*interface].1);

@@ -154,3 +154,93 @@ fn long_blocks_of_unknown_kind_are_skipped() {
     assert!(error.is_none(), "{error:?}");
     assert_eq!(records, sample.records);
 }
+
+/// As tshark does: what a file claims to have captured behind the end of a packet is no part of it.
+#[test]
+fn what_is_captured_behind_the_end_of_a_packet_is_left_out() {
+    let pcap = hex("d4c3b2a1 0200 0400 00000000 00000000 00000400 01000000 \
+                    07000000 09000000 04000000 02000000 aabbccdd 08000000 00000000 01000000 01000000 ee");
+    let pcapng = hex("0a0d0d0a 1c000000 4d3c2b1a 0100 0000 ffffffffffffffff 1c000000 \
+                      01000000 14000000 0100 0000 00000000 14000000 \
+                      06000000 24000000 00000000 00000000 40420f00 04000000 02000000 aabbccdd 24000000 \
+                      06000000 24000000 00000000 00000000 80841e00 01000000 01000000 ee000000 24000000");
+    for bytes in [pcap, pcapng] {
+        let (records, error) = read_bytes(&bytes);
+        assert!(error.is_none(), "{error:?}");
+        let lengths: Vec<_> = records.iter().map(|record| (record.wire_len, record.data.len())).collect();
+        assert_eq!((lengths, records[0].data.clone()), (vec![(2, 2), (1, 1)], vec![0xaa, 0xbb]));
+        let mut reader = CaptureReader::from_bytes(bytes).unwrap();
+        while reader.next().unwrap().is_some() {}
+        assert_eq!(reader.remarks().overlong, 1);
+    }
+}
+
+/// A capture of packets at these seconds.
+fn at_seconds(times: &[u32]) -> Vec<u8> {
+    let mut bytes = hex("d4c3b2a1 0200 0400 00000000 00000000 00000400 01000000");
+    for time in times {
+        bytes.extend(time.to_le_bytes());
+        bytes.extend(hex("00000000 01000000 01000000 ee"));
+    }
+    bytes
+}
+
+#[test]
+fn one_stamp_far_ahead_is_held_whether_packets_were_looked_at_ahead_or_not() {
+    let times = [100, 101, 4_000_000_000, 102, 103, 900, 901];
+    for ahead in 0..=times.len() {
+        let mut reader = CaptureReader::from_bytes(at_seconds(&times)).unwrap();
+        let mut seen = 0;
+        reader.look_ahead(ahead, usize::MAX, &mut |_| seen += 1);
+        let mut told = Vec::new();
+        while let Some(record) = reader.next().unwrap() {
+            told.push(record.time_ns / 1_000_000_000);
+        }
+        assert_eq!((seen, told), (ahead, vec![100, 101, 101, 102, 103, 900, 901]), "{ahead}");
+        let held = reader.remarks().held;
+        assert_eq!((held.packets, held.furthest, held.furthest_ns), (1, 2, 3_999_999_899_000_000_000));
+    }
+}
+
+/// An error behind packets that were asked for their time comes where it would have come, with as many packets before it.
+#[test]
+fn a_cut_behind_a_leap_comes_behind_the_packets_before_it() {
+    let mut bytes = at_seconds(&[100, 900, 901]);
+    bytes.truncate(bytes.len() - 1);
+    let (records, error) = read_bytes(&bytes);
+    assert_eq!(records.len(), 2);
+    assert_eq!(error.expect("cut").whole_packets(), 2);
+}
+
+#[test]
+fn sides_of_packets_are_those_of_interfaces() {
+    use wire::Side::{Inside, Outside};
+    // Two interfaces, `lan` and `wan`, and a packet of each; a second section in which they change places.
+    let section = |first: &str, second: &str| {
+        let interface = |name: &str| {
+            format!("01000000 20000000 0100 0000 00000000 0200 0300 {name} 00 0000 0000 20000000")
+        };
+        let packet = |id| format!("06000000 24000000 0{id}000000 00000000 40420f00 01000000 01000000 ee000000 24000000");
+        let header = "0a0d0d0a 1c000000 4d3c2b1a 0100 0000 ffffffffffffffff 1c000000";
+        format!("{header} {} {} {} {}", interface(first), interface(second), packet(0), packet(1))
+    };
+    let (lan, wan) = ("6c616e", "77616e");
+    let bytes = hex(&format!("{} {}", section(lan, wan), section(wan, lan)));
+    let sides = |inside: Option<&str>| {
+        let mut reader = CaptureReader::from_bytes(bytes.clone()).unwrap();
+        inside.map_or(Ok(()), |inside| reader.has_inside(inside)).unwrap();
+        let mut sides = Vec::new();
+        while reader.next()?.is_some() {
+            sides.push(reader.side());
+        }
+        Ok::<_, CaptureError>(sides)
+    };
+    assert_eq!(sides(None).unwrap(), [None; 4]);
+    assert_eq!(sides(Some("lan")).unwrap(), [Inside, Outside, Outside, Inside].map(Some));
+    assert_eq!(sides(Some("1")).unwrap(), [Outside, Inside, Outside, Inside].map(Some));
+    let error = sides(Some("eth0")).expect_err("there is none").to_string();
+    assert!(error.contains("no interface is called or numbered `eth0`; there are 0 (lan), 1 (wan)"), "{error}");
+    let mut pcap = CaptureReader::from_bytes(at_seconds(&[1])).unwrap();
+    let error = pcap.has_inside("lan").expect_err("pcap has no names").to_string();
+    assert!(error.contains("a pcap file does not say by which interface packets came"), "{error}");
+}

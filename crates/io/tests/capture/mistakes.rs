@@ -106,7 +106,7 @@ fn times_past_2554_are_counted() {
     let mut bytes = samples::pcapng_blocks().bytes[..48].to_vec();
     bytes.extend(hex("06000000 24000000 00000000 ffffffff ffffffff 04000000 04000000 01020304 24000000"));
     bytes.extend(hex("06000000 24000000 00000000 00000000 01000000 04000000 04000000 01020304 24000000"));
-    let mut reader = CaptureReader::from_bytes(bytes).unwrap();
+    let mut reader = CaptureReader::from_bytes(bytes).unwrap().as_written();
     assert_eq!(reader.next().unwrap().unwrap().time_ns, u64::MAX);
     assert_eq!(reader.next().unwrap().unwrap().time_ns, 1_000);
     assert_eq!(reader.remarks().too_late, 1);
