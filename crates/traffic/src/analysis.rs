@@ -9,7 +9,11 @@ use crate::profile::{
     AddressPairs, BYTES_PER_CYCLE, FlowCounts, PacketSizes, Profile, Protocols, SizeClass, TOP_FLOWS, share,
 };
 
-/// Takes a trace packet by packet. Memory grows with the number of flows, not of packets.
+/// The most flows by one key of which an analysis keeps what they carry: some 180 MB for both keys. Of the flows that come
+/// when there are so many, their number is estimated: see [`Profile::flows_beyond`].
+pub const FLOWS_MAX: usize = 900_000;
+
+/// Takes a trace packet by packet. Memory grows with the number of flows up to [`FLOWS_MAX`], not with that of packets.
 #[derive(Debug)]
 pub struct Analysis {
     conflict_window: u64,
@@ -34,6 +38,11 @@ const SIZE_CLASSES_BYTES: [RangeInclusive<u32>; 7] =
 impl Analysis {
     /// An analysis where two packets of a flow conflict if fewer than `conflict_window` cycles apart.
     pub fn new(conflict_window: u64) -> Analysis {
+        Analysis::with_flows(conflict_window, FLOWS_MAX)
+    }
+
+    /// The same that keeps this many flows by each key at most.
+    pub fn with_flows(conflict_window: u64, most: usize) -> Analysis {
         Analysis {
             conflict_window,
             packets: 0,
@@ -45,8 +54,8 @@ impl Analysis {
             protocols: Protocols::default(),
             malformed: [0; Malformed::ALL.len()],
             entry: Entry::default(),
-            five_tuples: Flows::new(conflict_window),
-            address_pairs: Flows::new(conflict_window),
+            five_tuples: Flows::new(conflict_window, most),
+            address_pairs: Flows::new(conflict_window, most),
         }
     }
 
@@ -81,6 +90,7 @@ impl Analysis {
                 five_tuple: self.five_tuples.count(),
                 address_pair: self.address_pairs.count(),
             },
+            flows_beyond: self.five_tuples.beyond(),
             top10_share: share(top10.iter().map(|flow| flow.packets).sum(), self.packets),
             top10,
             conflict_window: self.conflict_window,
@@ -127,6 +137,7 @@ impl Analysis {
         let top10 = self.address_pairs.top(TOP_FLOWS, self.packets);
         let conflicts = self.address_pairs.conflicts();
         AddressPairs {
+            flows_beyond: self.address_pairs.beyond(),
             top10_share: share(top10.iter().map(|flow| flow.packets).sum(), self.packets),
             top10,
             conflict_ratio: share(conflicts.one_cycle, self.packets),

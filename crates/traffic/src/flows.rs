@@ -3,12 +3,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
 use std::hash::Hash;
 
-use crate::profile::{FlowShare, FlowSizePoint, share};
+use crate::estimate::Estimate;
+use crate::profile::{Beyond, FlowShare, FlowSizePoint, share};
 
-/// The flows by one key. Memory grows with their number.
+/// The flows by one key. Memory grows with their number, up to a bound: flows that come when there are so many are
+/// estimated to be so many, and no more is known of them.
 #[derive(Debug)]
 pub(crate) struct Flows<K> {
     flows: HashMap<K, Flow>,
+    /// How many are kept at most.
+    most: usize,
+    /// Those that came too late, and their packets.
+    beyond: Option<(Estimate, u64)>,
     conflict_window: u64,
     conflicts: Conflicts,
 }
@@ -40,27 +46,37 @@ pub(crate) struct Conflicts {
 }
 
 impl<K: Copy + Eq + Hash + Display> Flows<K> {
-    pub fn new(conflict_window: u64) -> Flows<K> {
-        Flows { flows: HashMap::new(), conflict_window, conflicts: Conflicts::default() }
+    pub fn new(conflict_window: u64, most: usize) -> Flows<K> {
+        Flows { flows: HashMap::new(), most, beyond: None, conflict_window, conflicts: Conflicts::default() }
     }
 
     /// Counts a packet; `entry` is later than that of every packet before.
     pub fn packet(&mut self, key: K, entry: Entry, bytes: u64) {
         let window = self.conflict_window;
-        self.flows
-            .entry(key)
-            .and_modify(|flow| {
-                self.conflicts.one_cycle += u64::from(entry.one_cycle - flow.last.one_cycle < window);
-                self.conflicts.by_length += u64::from(entry.by_length - flow.last.by_length < window);
-                flow.packets += 1;
-                flow.bytes += bytes;
-                flow.last = entry;
-            })
-            .or_insert(Flow { packets: 1, bytes, first: entry, last: entry });
+        if let Some(flow) = self.flows.get_mut(&key) {
+            self.conflicts.one_cycle += u64::from(entry.one_cycle - flow.last.one_cycle < window);
+            self.conflicts.by_length += u64::from(entry.by_length - flow.last.by_length < window);
+            flow.packets += 1;
+            flow.bytes += bytes;
+            flow.last = entry;
+        } else if self.flows.len() < self.most {
+            self.flows.insert(key, Flow { packets: 1, bytes, first: entry, last: entry });
+        } else {
+            let (flows, packets) = self.beyond.get_or_insert_with(|| (Estimate::new(), 0));
+            flows.add(&key);
+            *packets += 1;
+        }
     }
 
+    /// How many flows there are; an estimate if there are more than are kept.
     pub fn count(&self) -> u64 {
-        self.flows.len() as u64
+        self.flows.len() as u64 + self.beyond.as_ref().map_or(0, |(flows, _)| flows.count())
+    }
+
+    /// What is not known of each flow, if there are more than are kept.
+    pub fn beyond(&self) -> Option<Beyond> {
+        let (_, packets) = self.beyond.as_ref()?;
+        Some(Beyond { kept: self.flows.len() as u64, packets: *packets })
     }
 
     pub fn conflicts(&self) -> Conflicts {
@@ -100,7 +116,7 @@ impl<K: Copy + Eq + Hash + Display> Flows<K> {
             packets_so_far += size * flows;
             FlowSizePoint {
                 packets: size,
-                flows_share: share(flows_so_far, self.count()),
+                flows_share: share(flows_so_far, self.flows.len() as u64),
                 packets_share: share(packets_so_far, all_packets),
             }
         };

@@ -33,13 +33,14 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
+mod estimate;
 mod flows;
 mod model;
 mod profile;
 
-pub use analysis::Analysis;
+pub use analysis::{Analysis, FLOWS_MAX};
 pub use model::{Digest, Kind, Model, ModelError, Options, Share, Sizes};
 pub use profile::{
-    AddressPairs, BYTES_PER_CYCLE, FlowCounts, FlowShare, FlowSizePoint, PacketSizes, Profile, Protocols,
+    AddressPairs, BYTES_PER_CYCLE, Beyond, FlowCounts, FlowShare, FlowSizePoint, PacketSizes, Profile, Protocols,
     SizeClass, TOP_FLOWS,
 };

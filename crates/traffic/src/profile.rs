@@ -22,6 +22,9 @@ pub struct Profile {
     pub packets_in_flows: u64,
     /// How many flows there are. The two directions of a connection are two flows.
     pub flows: FlowCounts,
+    /// If there are more 5-tuple flows than [`FLOWS_MAX`](crate::FLOWS_MAX). Then their number is an estimate, within some
+    /// 2 %; and `top10`, `top10_share`, the conflict ratios and `flow_size_cdf` are of those flows alone that were kept.
+    pub flows_beyond: Option<Beyond>,
     /// Share of `packets` that belong to the ten 5-tuple flows with the most packets.
     pub top10_share: f64,
     /// These ten, the biggest first; of equals, the one with more bytes, then the one seen first.
@@ -55,6 +58,15 @@ pub struct FlowCounts {
     pub address_pair: u64,
 }
 
+/// Flows of which only their number is known, since there were too many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Beyond {
+    /// How many flows were kept: those that came first.
+    pub kept: u64,
+    /// Packets of the others.
+    pub packets: u64,
+}
+
 /// A flow and what it carries.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FlowShare {
@@ -71,6 +83,8 @@ pub struct FlowShare {
 /// Flows by source and destination address, directed.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AddressPairs {
+    /// As for the 5-tuple flows.
+    pub flows_beyond: Option<Beyond>,
     /// Share of all packets that belong to the ten flows with the most packets.
     pub top10_share: f64,
     /// These ten, ordered like the 5-tuple flows.

@@ -217,3 +217,26 @@ proptest! {
         prop_assert_eq!(profile.address_pair.conflict_ratio_by_length, model(by_length, |flow| flow / 10));
     }
 }
+
+/// Of the flows that came first all is exact; of the others it is known how many there are, roughly, and no more.
+#[test]
+fn more_flows_than_are_kept_are_estimated() {
+    let mut analysis = Analysis::with_flows(16, 100);
+    let mut all = Analysis::new(16);
+    for round in 0..3 {
+        for flow in 0..1_000 {
+            analysis.packet(&udp(flow), 64, 0);
+            if flow < 100 {
+                all.packet(&udp(flow), 64, round);
+            }
+        }
+    }
+    let (profile, exact) = (analysis.profile(), all.profile());
+    assert_eq!(profile.flows_beyond.map(|beyond| (beyond.kept, beyond.packets)), Some((100, 2_700)));
+    assert!((980..=1_020).contains(&profile.flows.five_tuple), "{:?}", profile.flows);
+    assert_eq!((profile.packets, profile.packets_in_flows), (3_000, 3_000));
+    assert_eq!(profile.flow_size_cdf, exact.flow_size_cdf);
+    assert_eq!((exact.flows_beyond, profile.address_pair.flows_beyond), (None, None), "100 pairs are kept");
+    let packets = |profile: &crate::Profile| profile.top10.iter().map(|flow| flow.packets).collect::<Vec<_>>();
+    assert_eq!(packets(&profile), packets(&exact));
+}

@@ -12,7 +12,7 @@ use engine::{ChecksumSample, Checksums, FragmentTracker, Oddities, Progress, Reg
 use io::capture::{CaptureError, CaptureReader};
 use schemars::JsonSchema;
 use serde::Serialize;
-use traffic::{Analysis, Profile};
+use traffic::{Analysis, Beyond, Profile};
 use wire::{Malformed, Stamper};
 
 use crate::failure::Failure;
@@ -44,10 +44,11 @@ pub fn command(args: &InspectArgs, _: &Registry) -> Result<ExitCode, Failure> {
         Some(error) if profile.packets == 0 => return Err(Failure::usage(error)),
         other => other,
     };
+    let sentences = [oddities.sentences(), too_many(&profile)].concat();
     let inspection = Inspection {
         paceline: env!("CARGO_PKG_VERSION").to_owned(),
         profile,
-        oddities: oddities.sentences(),
+        oddities: sentences,
         skipped: skipped(&oddities.remarks),
         time_ran_back: TimeRanBack::new(oddities.ran_back),
         checksums: ChecksumSample { verified, decided_by, ..checksums },
@@ -63,6 +64,21 @@ pub fn command(args: &InspectArgs, _: &Registry) -> Result<ExitCode, Failure> {
         Some(error) => Err(Failure::cut_short(error)),
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// What is not exact since there are more flows than are kept, in a sentence for each key.
+fn too_many(profile: &Profile) -> Vec<String> {
+    let keys = [("5-tuple", profile.flows_beyond), ("address pair", profile.address_pair.flows_beyond)];
+    let sentence = |(key, beyond): (&str, Option<Beyond>)| {
+        let Beyond { kept, packets } = beyond?;
+        let kept_packets = profile.packets_in_flows - packets;
+        Some(format!(
+            "more than {kept} flows by {key}: how many there are is an estimate, within some 2%; biggest flows, flow sizes and \
+             conflicts are those of the {kept} that came first, which have {kept_packets} of {} packets in flows",
+            profile.packets_in_flows
+        ))
+    };
+    keys.into_iter().filter_map(sentence).collect()
 }
 
 /// The JSON of `paceline inspect --json`. Documented by `docs/inspect.schema.json`; fields are added,
@@ -141,4 +157,24 @@ fn analyse(
     };
     oddities = Oddities { packets, remarks: reader.remarks(), ran_back: stamper.ran_back(), ..oddities };
     Ok(Analysed { profile: analysis.profile(), oddities, checksums, fragments, error })
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::{Addr, Headers, Marks, protocol};
+
+    use super::*;
+
+    #[test]
+    fn more_flows_than_are_kept_are_said_to_be() {
+        let mut analysis = Analysis::with_flows(16, 4);
+        for flow in 0..9 {
+            let (protocol, marks) = (protocol::UDP, Marks::IPV4);
+            let src = Addr::v4([10, 0, 0, 1]);
+            analysis.packet(&Headers { src, dst: src, src_port: flow, protocol, marks, ..Headers::default() }, 64, 0);
+        }
+        let said = too_many(&analysis.profile());
+        assert_eq!(said.len(), 1, "there is one address pair");
+        assert!(said[0].starts_with("more than 4 flows by 5-tuple") && said[0].contains("4 of 9 packets"), "{said:?}");
+    }
 }
