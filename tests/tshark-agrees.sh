@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Holds `paceline inspect` against tshark: both count the packets, bytes, flows and protocols of the
 # captures, and must agree on every number. usage:
-#   tests/tshark-agrees.sh [CAPTURE...]     the recorded capture, and the large one where it is there
+#   tests/tshark-agrees.sh [CAPTURE...]     the recorded capture, also without Ethernet: as raw IP, BSD loopback and Linux
+#                                           cooked captures; and the large one where it is there
 #   PACELINE=path tests/tshark-agrees.sh    with this program instead of a release build
 #
 # Exit status: 0 they agree, or there was nothing to compare; 1 they disagree; 2 it could not be done.
@@ -10,10 +11,11 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 main() {
     command -v tshark >/dev/null || { echo "skipped: tshark is not here (apt-get install tshark)"; exit 0; }
-    [ $# -gt 0 ] || set -- "$root/captures/edge.pcap" "$root/../shared/captures/apps-mix.pcap.gz"
     [ -n "${PACELINE:-}" ] || build
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
+    [ $# -gt 0 ] || set -- "$root/captures/edge.pcap" $(reframe_all "$root/captures/edge.pcap") \
+        "$root/../shared/captures/apps-mix.pcap.gz"
     local capture agree=0
     for capture; do
         if [ -f "$capture" ]; then compare "$capture" || agree=1; else echo "skipped: $capture is not here"; fi
@@ -25,6 +27,48 @@ build() {
     (cd "$root" && cargo build --quiet --release -p paceline) || fail "the build failed"
     local target=${CARGO_TARGET_DIR:-target}
     PACELINE=$(cd "$root" && realpath "$target")/release/paceline
+}
+
+# Captures of the same packets with other link headers, by the number of the link type. Prints their names.
+reframe_all() { # capture
+    local link
+    for link in 0 101 108 113 276; do
+        reframe "$1" "$link" >"$work/link-$link.pcap" || fail "$1 cannot be written with link type $link"
+        echo "$work/link-$link.pcap"
+    done
+}
+
+# A little-endian pcap of Ethernet frames, written with another link type. What that cannot carry is left out.
+reframe() { # capture link
+    od -An -v -tx1 -w1 "$1" | awk -v link="$2" '
+        BEGIN { for (i = 0; i < 256; i++) value[sprintf("%02x", i)] = i }
+        { byte[NR - 1] = $1 }
+        function number(at) {
+            return value[byte[at]] + 256 * (value[byte[at + 1]] + 256 * (value[byte[at + 2]] + 256 * value[byte[at + 3]]))
+        }
+        function little(n) { return sprintf("%02x%02x%02x%02x", n % 256, n / 256 % 256, n / 65536 % 256, n / 16777216) }
+        function bytes(from, to,    text) { for (text = ""; from < to; from++) text = text byte[from]; return text }
+        # What stands before a packet of an EtherType.
+        function header(type) {
+            if (link == 113) return "0000000100060200000000010000" type
+            if (link == 276) return type "0000000000010001000602000000000100" "00"
+            if (type != "0800" && type != "86dd") return "none"
+            if (link == 101) return ""
+            if (link == 108) return type == "0800" ? "00000002" : "00000018"
+            return type == "0800" ? "02000000" : "1e000000"
+        }
+        END {
+            print bytes(0, 20) little(link)
+            for (at = 24; at < NR; at += 16 + captured) {
+                captured = number(at + 8)
+                if (captured < 14) continue
+                before = header(byte[at + 28] byte[at + 29])
+                if (before == "none") continue
+                longer = length(before) / 2 - 14
+                print bytes(at, at + 8) little(captured + longer) little(number(at + 12) + longer) before
+                print bytes(at + 30, at + 16 + captured)
+            }
+        }' | xxd -r -p
 }
 
 compare() { # capture
@@ -55,7 +99,7 @@ field() { # key
 
 # What tshark is asked for; of fields that occur again in an inner packet (tunnels, ICMP errors), the
 # first, which is the outer one.
-asked=(frame.len frame.cap_len frame.protocols
+asked=(frame.len frame.cap_len frame.protocols frame.encap_type
     ip.src ip.dst ip.proto ip.hdr_len ip.len ip.frag_offset ip.flags.mf
     ipv6.src ipv6.dst ipv6.nxt ipv6.plen ipv6.fraghdr.offset ipv6.fraghdr.more
     ipv6.hopopts.nxt ipv6.routing.nxt ipv6.fraghdr.nxt ipv6.dstopts.nxt ah.next_header
@@ -77,18 +121,21 @@ count_packets() {
     awk -F'\t' "$(names) $(cat <<'AWK'
     { count["packets"]++; count["bytes"] += $frame_len; outer_headers(); next }
 
+    # By Wireshark's number of the link type: raw IP, BSD loopback, Linux cooked of version 1 and 2.
+    BEGIN { link_bytes[7] = link_bytes[129] = link_bytes[130] = 0; link_bytes[15] = link_bytes[174] = 4; link_bytes[25] = 16; link_bytes[210] = 20 }
+
     # frame.protocols is the chain of dissectors. What counts is its head: tshark goes on into tunnels and
     # into the packets that ICMP errors quote, where Paceline stops.
     function outer_headers(    parts, n, i, tags, offset) {
         n = split($frame_protocols, parts, ":")
-        for (i = 1; i <= n && parts[i] ~ /^(eth|ethertype|vlan|ieee8021ad)$/; i++) {
+        for (i = 1; i <= n && parts[i] ~ /^(eth|sll|null|raw|ethertype|vlan|ieee8021ad)$/; i++) {
             # An Ethernet header inside another is a tunnel (Cisco FabricPath): not IP, to Paceline.
             if (i > 1 && parts[i] == "eth") { count["not_ip"]++; return }
             if (parts[i] ~ /^(vlan|ieee8021ad)$/) tags++
         }
         if (tags > 0) count["vlan"]++
         if (tags > 1) count["qinq"]++
-        offset = 14 + 4 * tags
+        offset = ($frame_encap_type in link_bytes ? link_bytes[$frame_encap_type] : 14) + 4 * tags
         # A frame shorter than its link header has no dissector after Ethernet.
         if ($frame_cap_len < offset) count["malformed"]++
         else if (parts[i] == "ip") ipv4(parts[i + 1], $frame_len - offset)
