@@ -70,6 +70,8 @@ mod referred;
 mod report;
 #[path = "service.rs"]
 mod service;
+#[path = "sides.rs"]
+mod sides;
 #[path = "signals.rs"]
 mod signals;
 #[path = "soak.rs"]

@@ -232,7 +232,9 @@ fn one_stamp_far_in_the_future_is_held() {
     let text = "checksums = \"ignore\"\n[[function]]\nuse = \"rate-limiter\"\nrate_packets_per_s = 1\nburst_packets = 3\n";
     std::fs::write(&chain, text).expect("a folder of the test");
     for at in [0, 1, 5, 18, 19] {
-        let times = (0..20).map(|number| (0, if number == at { 4_000_000_000_000_000 } else { 1_000_000 + 10_000 * number }));
+        let times = (0..20).map(|number| {
+            (0, if number == at { 4_000_000_000_000_000 } else { 1_000_000 + 10_000 * number })
+        });
         let file = Scratch::new(&format!("leap-{at}.pcapng"), &pcapng(&[1], &times.collect::<Vec<_>>()));
         let run = ["run", &chain, "--pcap", file.path(), "--json", "-"];
         let report = json(&paceline(&run));
@@ -240,7 +242,10 @@ fn one_stamp_far_in_the_future_is_held() {
         let (forwarded, is_held) = if at == 19 { (4, false) } else { (3, true) };
         assert_eq!(report["verdicts"]["forward"], forwarded, "{at}: {report:#}");
         let oddities = report["oddities"].to_string();
-        let said = format!("1 packet is stamped more than a second ahead of those before and behind, packet {}", at + 1);
+        let said = format!(
+            "1 packet is stamped more than a second ahead of those before and behind, packet {}",
+            at + 1
+        );
         assert_eq!(oddities.contains(&said), is_held, "{oddities}");
         for strategy in ["rss", "scr"] {
             let verify = ["verify", &chain, "--pcap", file.path(), "--strategy", strategy, "--cores", "2"];

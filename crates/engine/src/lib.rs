@@ -24,7 +24,7 @@ pub use chain::checksums::{ChecksumSample, Checksums, DecidedBy};
 pub use chain::config::ConfigError;
 pub use chain::registry::{Function, FunctionInfo, Registry};
 pub use chain::undeclared::UndeclaredError;
-pub use chain::{Chain, Classes, FunctionSpec, MalformedPolicy, Slo};
+pub use chain::{Chain, Classes, FunctionSpec, MalformedPolicy, Slo, SpoofedPolicy};
 pub use control::{Order, Placement, SolverKind};
 pub use executor::capture::{replay_capture, replay_reloading};
 pub use executor::cores::pin;

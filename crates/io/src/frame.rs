@@ -2,7 +2,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use memory::LINE_BYTES;
-use wire::{LinkType, Malformed, Stamp};
+use wire::{LinkType, Malformed, Side, Stamp};
 
 /// Room before each packet for headers to grow, bytes: whole lines, so that packets, too, begin on one.
 pub(crate) const HEADROOM_BYTES: usize = LINE_BYTES;
@@ -21,36 +21,90 @@ pub struct Frame {
     pub link: LinkType,
     /// The entry of the indirection table that its hash points to; 0 where nobody hashed it.
     pub entry: u16,
-    /// What else is to be known of it, and its bytes do not say.
+    /// What else is known of it, which its bytes do not say.
     pub note: Note,
     pub(crate) place: Place,
 }
 
-// Tokens move from array to ring to array.
-const _: () = assert!(size_of::<Frame>() <= 40);
-
-/// What is noted of a packet on its way. One thing at a time: what was refused is not edited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Note {
-    /// Nothing.
-    #[default]
-    None,
-    /// It was refused where packets enter, for a reason that its core does not look for, as that other packets make: it is
-    /// malformed then, whatever its own bytes say.
-    Refused(Malformed),
-    /// Its port may have to quote it as it was received: whoever edits it keeps what it was ([`Unedited`](crate::Unedited)).
-    Quotable,
-    /// It was, and has been edited: what it was lies before it.
-    Edited,
-}
+/// What is known of a packet beside its bytes: the side of the interface by which it came; and whether it was refused, or may
+/// have to be quoted as it was received. What was refused is not edited, so one of the two is enough.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Note(u8);
 
 impl Note {
-    /// Why the packet was refused, if it was.
+    /// Bits of the number of a [`Malformed`], of [`Note::QUOTABLE`] or of [`Note::EDITED`]; above them 0, or one more than the
+    /// number of a [`Side`].
+    const REASON: u8 = 0x3f;
+    const SIDE_SHIFT: u32 = 6;
+    const QUOTABLE: u8 = 0x3e;
+    const EDITED: u8 = 0x3f;
+
+    /// A packet that came by an interface on this side.
+    pub const fn by(side: Option<Side>) -> Note {
+        match side {
+            None => Note(0),
+            Some(Side::Inside) => Note(1 << Note::SIDE_SHIFT),
+            Some(Side::Outside) => Note(2 << Note::SIDE_SHIFT),
+        }
+    }
+
+    /// The side of the interface by which it came, if interfaces have sides.
+    #[inline]
+    pub fn side(self) -> Option<Side> {
+        match self.0 >> Note::SIDE_SHIFT {
+            0 => None,
+            1 => Some(Side::Inside),
+            _ => Some(Side::Outside),
+        }
+    }
+
+    /// Why the packet was refused, for a reason that its core does not look for, as that other packets make: it is malformed
+    /// then, whatever its own bytes say.
     #[inline]
     pub fn refused(self) -> Option<Malformed> {
-        if let Note::Refused(why) = self { Some(why) } else { None }
+        Malformed::from_code(self.0 & Note::REASON)
+    }
+
+    /// A packet that was refused for this reason. Without a reason the note stays as it is.
+    #[inline]
+    pub fn with_refused(self, reason: Option<Malformed>) -> Note {
+        reason.map_or(self, |reason| self.with(reason as u8))
+    }
+
+    /// A packet that its port may have to quote as it was received: whoever edits it keeps what it was
+    /// ([`Unedited`](crate::Unedited)).
+    #[inline]
+    pub const fn quotable(self) -> Note {
+        self.with(Note::QUOTABLE)
+    }
+
+    /// Whether the packet is [quotable](Note::quotable), and has not been edited.
+    #[inline]
+    pub fn is_quotable(self) -> bool {
+        self.0 & Note::REASON == Note::QUOTABLE
+    }
+
+    /// A quotable packet that has been edited: what it was lies before it.
+    #[inline]
+    pub fn edited(self) -> Note {
+        self.with(Note::EDITED)
+    }
+
+    /// Whether what the packet was lies before it.
+    #[inline]
+    pub fn is_edited(self) -> bool {
+        self.0 & Note::REASON == Note::EDITED
+    }
+
+    const fn with(self, reason: u8) -> Note {
+        Note(self.0 & !Note::REASON | reason)
     }
 }
+
+const _: () = assert!(Malformed::ALL.len() < Note::QUOTABLE as usize);
+
+// Tokens move from array to ring to array.
+const _: () = assert!(size_of::<Frame>() <= 40);
 
 /// Where a frame's bytes are in its port's pool.
 #[derive(Debug)]
@@ -107,7 +161,7 @@ impl Frame {
     #[inline]
     pub fn without_bytes(stamp: Stamp) -> Frame {
         let place = Place { pool: Place::NOWHERE, first_line: 0, lines: 0, offset: 0, len: 0 };
-        Frame { stamp, wire_len: 0, link: LinkType::default(), entry: 0, note: Note::None, place }
+        Frame { stamp, wire_len: 0, link: LinkType::default(), entry: 0, note: Note::default(), place }
     }
 
     /// The same for the packet of an arrival that has this number: in place of a buffer it has the number.
@@ -156,5 +210,23 @@ impl Frame {
         place.offset = data.start as u16;
         place.len = data.len() as u32;
         self.wire_len = rest.saturating_add(place.len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn side_and_reason_are_kept_apart() {
+        for side in [None, Some(Side::Inside), Some(Side::Outside)] {
+            let entered = Note::by(side);
+            assert_eq!((entered.side(), entered.refused()), (side, None));
+            for reason in Malformed::ALL.map(Some) {
+                let refused = entered.with_refused(reason);
+                assert_eq!((refused.side(), refused.refused()), (side, reason));
+                assert_eq!(refused.with_refused(None), entered);
+            }
+        }
     }
 }

@@ -195,7 +195,7 @@ impl Pool {
         }
         let first_line = self.free.pop()?;
         let place = self.place(first_line, data.len() as u32);
-        let mut frame = Frame { stamp, wire_len, link, entry: 0, note: Note::None, place };
+        let mut frame = Frame { stamp, wire_len, link, entry: 0, note: Note::default(), place };
         let at = frame.data();
         self.buffer_mut(&mut frame)[at].copy_from_slice(data);
         Some(frame)
@@ -385,7 +385,7 @@ impl<I: Iterator<Item = u32>> Taken<I> {
             wire_len: arrival.wire_len,
             link: arrival.link,
             entry: arrival.entry,
-            note: Note::None,
+            note: Note::default(),
             place: place(self.id, first_line, self.frame_lines, arrival.len),
         }
     }

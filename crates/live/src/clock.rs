@@ -43,6 +43,14 @@ impl Clock {
         }
     }
 
+    /// Takes back the numbers of so many packets that were stamped just now, of which these are left.
+    #[cold]
+    pub(crate) fn take_back(&mut self, gone: usize, left: &mut [Frame]) {
+        self.next -= gone as u64;
+        let first = self.next - left.len() as u64;
+        (first..).zip(left).for_each(|(number, frame)| frame.stamp.seq = number);
+    }
+
     /// The same for whoever looks how long packets wait.
     pub(crate) fn of_stamps(&self) -> StampClock {
         StampClock::new(self.begin, self.begin_ns)

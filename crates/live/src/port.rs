@@ -79,6 +79,8 @@ pub struct PortOptions {
     /// By interface, packets that go to this host's own stack and not to the port, where AF_XDP is used. Missing ones pass
     /// none.
     pub steering: Vec<Steering>,
+    /// By interface, which side of the chain it is on, if its packets are all from one. Missing ones are on none.
+    pub sides: Vec<Option<wire::Side>>,
     /// By interface, those that are TAP interfaces and no cards. Missing ones are none.
     pub taps: Vec<Option<TapDevice>>,
     /// How cards with several queues are to hash while the port is open. Without it they hash as they do.
@@ -107,6 +109,8 @@ pub struct LivePort {
     outlives: bool,
     /// By chunk of the pool: the interface by which its packet came in.
     origins: Box<[u8]>,
+    /// By interface: what is known of packets that come by it.
+    notes: Box<[Note]>,
     /// Whose turn it is to be received from.
     next: usize,
     /// Packets whose next hop the router does not know yet.
@@ -272,10 +276,15 @@ impl LivePort {
         let card = says.then(|| CardRules::new(programs()));
         let keeper = Keeper::start(kept, desks.clone(), (table.clone(), card.clone()), external, tell)?;
         let tap = Arc::<Tap>::default();
+        let came_by = |number, mode: &Mode| {
+            let note = Note::by(options.sides.get(number).copied().flatten());
+            if matches!(mode, Mode::Route(_)) { note.quotable() } else { note }
+        };
         let port =
             |(pool, mode, sides, desk, board, clock): (Pool, Mode, Vec<Side>, Arc<Desk>, Board, Clock)| {
                 LivePort {
                     origins: vec![0; frames].into(),
+                    notes: (0..sides.len()).map(|number| came_by(number, &mode)).collect(),
                     polled: polled(&sides),
                     pool,
                     mode,
@@ -596,13 +605,15 @@ impl Port for LivePort {
             self.next = (self.next + 1) % self.sides.len();
             let side = &mut self.sides[from];
             side.link.receive(&mut self.pool, &mut self.clock, max, frames);
+            if matches!(self.mode, Mode::Route(_)) {
+                self.screen(frames, begin, from);
+            }
             if frames.len() > begin {
                 self.clock.number(&mut frames[begin..]);
                 // A batch is of one interface.
-                let note = if matches!(self.mode, Mode::Route(_)) { Note::Quotable } else { Note::None };
                 for frame in &mut frames[begin..] {
+                    frame.note = self.notes[from];
                     self.origins[self.pool.chunk_of(frame)] = from as u8;
-                    frame.note = note;
                 }
                 if !self.takes_in_turns {
                     self.fetch(&mut frames[begin..]);

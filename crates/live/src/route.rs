@@ -23,8 +23,8 @@
 //!
 //! What is mirrored: the tables `local` and `main`, which the kernel asks where no `ip rule` says
 //! otherwise. Not followed are policy rules, other tables and VRFs, routes with a TOS, source-specific routes (IPv6),
-//! encapsulations, and learned path MTUs. Packets are not checked against reverse paths (`rp_filter`). Multicast is left
-//! to the host. Packets above the MTU are not fragmented; their sender is told the MTU.
+//! encapsulations, and learned path MTUs. Packets are not checked against reverse paths (`rp_filter`); those with a source
+//! address of this host, and those with a source route, are dropped before the chain sees them. Multicast is left to the host. Packets above the MTU are not fragmented; their sender is told the MTU.
 
 mod ask;
 mod board;
@@ -37,6 +37,7 @@ mod mirror;
 mod netlink;
 mod next;
 mod reason;
+mod screen;
 mod snapshot;
 mod tables;
 mod unresolved;

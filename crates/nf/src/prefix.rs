@@ -80,6 +80,13 @@ impl PrefixSet {
         PrefixSet { ranges: self.ranges.iter().filter_map(cut).collect() }
     }
 
+    /// Whether the set has an address of IPv4, and whether it has one of IPv6.
+    pub fn families(&self) -> (bool, bool) {
+        let is_ipv4 = |range: &Range| range.first <= MAPPED.last && range.last >= MAPPED.first;
+        let is_ipv6 = |range: &Range| range.first < MAPPED.first || range.last > MAPPED.last;
+        (self.ranges.iter().any(is_ipv4), self.ranges.iter().any(is_ipv6))
+    }
+
     /// Whether the set has no address.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()

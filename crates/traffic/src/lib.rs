@@ -41,6 +41,6 @@ mod profile;
 pub use analysis::{Analysis, FLOWS_MAX};
 pub use model::{Digest, Kind, Model, ModelError, Options, Share, Sizes};
 pub use profile::{
-    AddressPairs, BYTES_PER_CYCLE, Beyond, FlowCounts, FlowShare, FlowSizePoint, PacketSizes, Profile, Protocols,
-    SizeClass, TOP_FLOWS,
+    AddressPairs, BYTES_PER_CYCLE, Beyond, FlowCounts, FlowShare, FlowSizePoint, PacketSizes, Profile,
+    Protocols, SizeClass, TOP_FLOWS,
 };

@@ -220,7 +220,8 @@ impl Headers {
     /// Forgets [`Headers::quoted_destination`] of an error that a router sent. [`Headers::ack`] stays.
     #[inline]
     pub fn forget_quoted_destination(&mut self) {
-        if self.protocol == protocol::ICMP && self.tcp_shape & (ERROR | FROM_ANOTHER) == ERROR | FROM_ANOTHER {
+        if self.protocol == protocol::ICMP && self.tcp_shape & (ERROR | FROM_ANOTHER) == ERROR | FROM_ANOTHER
+        {
             self.tcp_shape &= !ERROR;
         }
     }

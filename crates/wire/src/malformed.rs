@@ -67,6 +67,9 @@ pub enum Malformed {
     FragmentEnd,
     /// A fragment of a datagram with more fragments than are followed.
     TooManyFragments,
+    /// The source address belongs to the other side than the interface by which the packet came (RFC 2827, RFC 3704). Found
+    /// where a packet's chain has two sides.
+    Spoofed,
 }
 
 impl Malformed {
@@ -74,7 +77,7 @@ impl Malformed {
     pub const MAX_IPV6_EXTENSIONS: usize = 8;
 
     /// Every reason, in order.
-    pub const ALL: [Malformed; 30] = [
+    pub const ALL: [Malformed; 31] = [
         Malformed::LinkTruncated,
         Malformed::TooManyVlanTags,
         Malformed::IpVersion,
@@ -105,6 +108,7 @@ impl Malformed {
         Malformed::FragmentOverlap,
         Malformed::FragmentEnd,
         Malformed::TooManyFragments,
+        Malformed::Spoofed,
     ];
 
     /// A stable name for reports, such as `tcp-data-offset`.
@@ -140,6 +144,7 @@ impl Malformed {
             Malformed::FragmentOverlap => "fragment-overlap",
             Malformed::FragmentEnd => "fragment-end",
             Malformed::TooManyFragments => "too-many-fragments",
+            Malformed::Spoofed => "spoofed",
         }
     }
 
@@ -216,7 +221,8 @@ impl Malformed {
             | Malformed::FragmentDuplicate
             | Malformed::FragmentOverlap
             | Malformed::FragmentEnd
-            | Malformed::TooManyFragments => Layer::Transport,
+            | Malformed::TooManyFragments
+            | Malformed::Spoofed => Layer::Transport,
         }
     }
 }

@@ -8,7 +8,7 @@ use engine::{
     Chain, ExternalInput, ExternalPackets, InputError, Loss, LossShare, Plan, Recovery, Registry,
     SequencedAs, SequencingError, Speed,
 };
-use io::capture::CaptureReader;
+use io::capture::{CaptureError, CaptureReader};
 
 use super::card::CardArgs;
 use super::tables::TableArgs;
@@ -25,6 +25,10 @@ pub struct ChainArgs {
     /// The capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input, which `verify` cannot take
     #[arg(long, value_name = "IN", conflicts_with = "pcap_dir")]
     pub pcap: Option<PathBuf>,
+    /// The interface of a pcapng capture, by its name or number (`capinfos` lists them), that the hosts inside are on: sides
+    /// are those of interfaces then, and no longer those of source addresses. All other interfaces are outside
+    #[arg(long, value_name = "NAME|ID", requires = "pcap")]
+    pub inside_interface: Option<String>,
     /// How many cores [default: 1 for single, else all processors; with --pcap-dir one for each file]
     #[arg(long, value_name = "N", value_parser = number(..))]
     pub cores: Option<usize>,
@@ -110,10 +114,16 @@ pub struct Setting {
     pub packets: Packets,
 }
 
+/// A capture, and which of its interfaces is inside, if sides are to be those of interfaces.
+pub struct CaptureFile {
+    path: PathBuf,
+    inside: Option<String>,
+}
+
 /// Where packets come from.
 pub enum Packets {
     /// A capture.
-    Capture(PathBuf),
+    Capture(CaptureFile),
     /// With history.
     External(External),
 }
@@ -148,6 +158,13 @@ pub fn prepare(
         return Err(Failure::usage(SequencingError::NotTyped));
     }
     packets.paths().into_iter().try_for_each(check_capture)?;
+    if args.inside_interface.is_some() && chain.sides.is_none() {
+        return Err(Failure::usage(format!(
+            "--inside-interface: the chain {} has no inside, so nothing depends on sides\n\
+             Add `inside = [\"10.0.0.0/8\"]`, with your prefixes, at the top of the chain file, or leave the option out.",
+            chain.name
+        )));
+    }
     let files = match &packets {
         Packets::External(External { source: Source::Files(files), .. }) => Some(files.len()),
         _ => None,
@@ -185,10 +202,17 @@ fn find(
         if sequencer.is_some() && strategy != SCR {
             return Err(no_history(strategy));
         }
-        return Ok(Packets::Capture(args.pcap.clone().unwrap_or_default()));
+        let path = args.pcap.clone().unwrap_or_default();
+        return Ok(Packets::Capture(CaptureFile { path, inside: args.inside_interface.clone() }));
     }
     if strategy != SCR {
         return Err(no_history(strategy));
+    }
+    if args.inside_interface.is_some() {
+        return Err(Failure::usage(
+            "packets that come with their history do not say by which interface they came\n\
+             Leave out --inside-interface, or --sequencer external.",
+        ));
     }
     if pcap_dir.is_some() && history_version.is_some() {
         return Err(Failure::usage(
@@ -240,13 +264,21 @@ impl Packets {
     /// All files that are read.
     pub fn paths(&self) -> Vec<&Path> {
         match self {
-            Packets::Capture(path) | Packets::External(External { source: Source::Capture(path, _), .. }) => {
-                vec![path]
-            }
+            Packets::Capture(CaptureFile { path, .. })
+            | Packets::External(External { source: Source::Capture(path, _), .. }) => vec![path],
             Packets::External(External { source: Source::Files(paths), .. }) => {
                 paths.iter().map(PathBuf::as_path).collect()
             }
         }
+    }
+}
+
+impl CaptureFile {
+    /// Opens the file.
+    pub fn open(&self) -> Result<CaptureReader, CaptureError> {
+        let mut reader = CaptureReader::open(&self.path)?;
+        self.inside.as_deref().map_or(Ok(()), |inside| reader.has_inside(inside))?;
+        Ok(reader)
     }
 }
 

@@ -4,6 +4,7 @@
 //! name = "edge"
 //! malformed = "drop"            # or "pass"
 //! fragments = "pass"            # or "drop", "track"
+//! spoofed = "drop"              # or "pass": sides go by source addresses, and not by interfaces
 //! seed = 1
 //! inside = ["10.0.0.0/8"]       # gives the chain two sides; a NAT in it says the same
 //!
@@ -36,7 +37,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use crate::chain::checksums::Checksums;
 use crate::chain::classes::{Class, Classes, Priority};
 use crate::chain::registry::{MakeError, Registry};
-use crate::chain::{Chain, FunctionSpec, MalformedPolicy, Slo};
+use crate::chain::{Chain, FunctionSpec, MalformedPolicy, Slo, SpoofedPolicy};
 use crate::path::checks::Fragments;
 use crate::path::sides::Sides;
 
@@ -46,8 +47,8 @@ const DEFAULT_FLOWS: usize = 1 << 16;
 /// The most functions in a chain: fates hold the index in 8 bits.
 const MAX_FUNCTIONS: usize = 64;
 
-const CHAIN_OPTIONS: [&str; 9] =
-    ["name", "malformed", "checksums", "fragments", "seed", "inside", "slo", "class", "function"];
+const CHAIN_OPTIONS: [&str; 10] =
+    ["name", "malformed", "checksums", "fragments", "spoofed", "seed", "inside", "slo", "class", "function"];
 
 /// Options of every function.
 const FUNCTION_OPTIONS: [&str; 3] = ["use", "flows", "table_full"];
@@ -138,6 +139,7 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
     let malformed = chain.take::<MalformedPolicy>("malformed")?.unwrap_or_default();
     let checksums = chain.take::<Checksums>("checksums")?.unwrap_or_default();
     let fragments = chain.take::<Fragments>("fragments")?.unwrap_or_default();
+    let spoofed = chain.take::<SpoofedPolicy>("spoofed")?.unwrap_or_default();
     let seed = chain.take::<u64>("seed")?.unwrap_or_default();
     let inside = chain.take_spanned::<Vec<String>>("inside")?;
     let inside_span = inside.as_ref().map_or(0..0, |(span, _)| span.clone());
@@ -168,6 +170,7 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
         malformed,
         checksums,
         fragments,
+        spoofed,
         seed,
         table_seed,
         sides,

@@ -53,6 +53,8 @@ pub struct Chain {
     pub checksums: Checksums,
     /// Which fragments count as malformed.
     pub fragments: Fragments,
+    /// What becomes of packets whose source address is of the other side than their interface.
+    pub spoofed: SpoofedPolicy,
     /// Seed of everything that functions draw.
     pub seed: u64,
     /// Seed of the tables' hashes, drawn anew when the chain is read, so that nobody can choose flows
@@ -84,6 +86,19 @@ pub enum MalformedPolicy {
     #[default]
     Drop,
     /// Forwarded; no function sees them.
+    Pass,
+}
+
+/// What becomes of packets whose source address is of the other side than the interface by which they came, in a chain with
+/// two sides, where interfaces have sides: on two network interfaces, and in captures of which one is said to be inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpoofedPolicy {
+    /// Dropped (RFC 2827, RFC 3704).
+    #[default]
+    Drop,
+    /// They come from the side of their source address, as all packets do then, whatever their interface: for networks whose
+    /// routes are asymmetric.
     Pass,
 }
 
@@ -139,6 +154,7 @@ impl Chain {
     pub(crate) fn checks(&self) -> Checks {
         Checks {
             sides: self.sides.clone(),
+            goes_by_interface: self.spoofed == SpoofedPolicy::Drop,
             verifies_checksums: self.checksums == Checksums::Verify,
             fragments: self.fragments,
         }

@@ -44,7 +44,7 @@ impl Sides {
             };
         }
         let spreads_by_inside = !sided.is_empty();
-        Ok(Some(Sides { inside: inside.unwrap_or(of_functions), external, spreads_by_inside }))
+        Ok(Some(Sides::new(inside.unwrap_or(of_functions), external, spreads_by_inside)))
     }
 }
 

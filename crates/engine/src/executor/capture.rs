@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use io::capture::Record;
-use io::{Closed, Feeder};
+use io::{Closed, Feeder, Frame, Note};
 use wire::{Stamp, Stamper};
 
 use crate::chain::Chain;
@@ -271,9 +271,13 @@ struct Lane<'a> {
 }
 
 impl Lane<'_> {
-    fn send(&mut self, record: &Record<'_>) -> Result<(), Closed> {
+    /// Takes a packet in.
+    fn take(&mut self, record: &Record<'_>) -> Result<Frame, Closed> {
+        self.feeder.take(record)
+    }
+
+    fn send(&mut self, mut frame: Frame) -> Result<(), Closed> {
         let Lane { ingress, dispatcher, feeder, refers } = self;
-        let mut frame = feeder.take(record)?;
         // What a card does in hardware: parse and hash, to pick the queue.
         let frames = slice::from_mut(&mut frame);
         let headers = ingress.batch(frames, &**feeder, Feeder::bytes);
@@ -311,7 +315,9 @@ fn feed_all(
                 return FeedEnd::Stopped;
             }
         }
-        let Ok(()) = lane.send(&record) else { return FeedEnd::Closed };
+        let Ok(mut frame) = lane.take(&record) else { return FeedEnd::Closed };
+        frame.note = Note::by(reader.side());
+        let Ok(()) = lane.send(frame) else { return FeedEnd::Closed };
         packets += 1;
         if packets.is_multiple_of(256) {
             progress.read_bytes.store(reader.position_bytes(), Ordering::Relaxed);

@@ -1,6 +1,6 @@
 use io::{Closed, EngineDrop, Fate, Frame, Port};
 use table::Horizon;
-use wire::{Edits, Headers};
+use wire::{Edits, Headers, Malformed};
 
 use crate::path::packets::{BATCH_PACKETS, all_bits, bits};
 
@@ -92,15 +92,24 @@ impl Batch {
         self.fates[index] = fate;
     }
 
+    /// A packet is spoofed: no function sees it. Its frame says so to those that do not have its headers.
+    #[cold]
+    pub(super) fn find_spoofed(&mut self, packet: usize) {
+        let frame = &mut self.frames[packet];
+        frame.note = frame.note.with_refused(Some(Malformed::Spoofed));
+        self.live &= !(1 << packet);
+    }
+
     /// Begins the chain for packets whose headers are parsed. What could not be parsed no function sees; it
-    /// is dropped or passed on.
+    /// is dropped or passed on. What is spoofed is dropped.
     #[inline]
     pub(crate) fn begin(&mut self, drop_malformed: bool) {
         debug_assert!(self.edits.iter().all(Edits::is_empty), "edits of the batch before");
         debug_assert!(self.fates.iter().all(|fate| *fate == Fate::Forward), "fates of the batch before");
-        if drop_malformed {
-            bits(self.ended())
-                .for_each(|malformed| self.fates[malformed] = Fate::Drop(EngineDrop::Malformed));
+        for malformed in bits(self.ended()) {
+            if drop_malformed || self.headers[malformed].malformed_code == Malformed::Spoofed as u8 {
+                self.fates[malformed] = Fate::Drop(EngineDrop::Malformed);
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use io::Frame;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wire::{Headers, LinkType, Malformed};
+use wire::{Headers, LinkType, Malformed, Side};
 
 use crate::path::sides::Sides;
 
@@ -27,6 +27,8 @@ pub enum Fragments {
 pub(crate) struct Checks {
     /// If the chain has two directions.
     pub(crate) sides: Option<Arc<Sides>>,
+    /// Whether packets come from the side of their interface, where interfaces have sides.
+    pub(crate) goes_by_interface: bool,
     /// Whether packets with wrong checksums are malformed.
     pub(crate) verifies_checksums: bool,
     pub(crate) fragments: Fragments,
@@ -55,8 +57,15 @@ impl Checks {
     ) {
         wire::parse_batch(frames, 0, headers, |frame| (frame.link, bytes(frame), frame.wire_len));
         if let Some(sides) = self.sides.as_deref() {
-            headers[..frames.len()].iter_mut().for_each(|headers| sides.mark(headers));
+            let with_frames = headers.iter_mut().zip(frames);
+            with_frames.for_each(|(headers, frame)| sides.mark_by(self.side_of(frame), headers));
         }
+    }
+
+    /// The side of the interface by which a packet came, if it is to be told by that.
+    #[inline]
+    pub(crate) fn side_of(&self, frame: &Frame) -> Option<Side> {
+        frame.note.side().filter(|_| self.goes_by_interface)
     }
 
     /// A packet's headers, checked; `refused` is what was found where it entered.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use io::Port;
 use table::{Horizon, OutOfMemory};
-use wire::{Marks, Stamp};
+use wire::{Malformed, Marks, Stamp};
 
 use crate::path::batch::Batch;
 use crate::path::checks::Checks;
@@ -211,8 +211,12 @@ impl ChainCore {
         let Some(sides) = &self.checks.sides else { return 0 };
         let mut from_outside = 0;
         for packet in bits(batch.own()) {
-            sides.mark(&mut batch.headers[packet]);
-            from_outside += u64::from(batch.headers[packet].marks.contains(Marks::FROM_OUTSIDE));
+            let headers = &mut batch.headers[packet];
+            sides.mark_by(self.checks.side_of(&batch.frames[packet]), headers);
+            from_outside += u64::from(headers.marks.contains(Marks::FROM_OUTSIDE));
+            if headers.malformed_code == Malformed::Spoofed as u8 {
+                batch.find_spoofed(packet);
+            }
         }
         from_outside
     }

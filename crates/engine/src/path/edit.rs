@@ -1,6 +1,6 @@
 //! Edits become bytes: the last step of a packet's way before it is sent.
 
-use io::{EngineDrop, Fate, Frame, Note, Port, Unedited};
+use io::{EngineDrop, Fate, Frame, Port, Unedited};
 use wire::{Edits, Fields, Headers};
 
 use crate::path::batch::Batch;
@@ -17,7 +17,7 @@ pub(super) fn apply_edits(port: &mut impl Port, batch: &mut Batch) {
         if edits.is_empty() {
             continue;
         }
-        if frame.note == Note::Quotable {
+        if frame.note.is_quotable() {
             keep_unedited(frame, headers, edits, port);
         }
         let data = frame.data();
@@ -42,7 +42,7 @@ pub(super) fn apply_edits(port: &mut impl Port, batch: &mut Batch) {
 fn apply_any(packet: usize, port: &mut impl Port, batch: &mut Batch) {
     let Batch { frames, headers, edits, .. } = &mut *batch;
     let (frame, headers, edits) = (&mut frames[packet], &headers[packet], &edits[packet]);
-    if frame.note == Note::Quotable {
+    if frame.note.is_quotable() {
         keep_unedited(frame, headers, edits, port);
     }
     let (mut data, link) = (frame.data(), frame.link);
@@ -59,7 +59,7 @@ fn apply_any(packet: usize, port: &mut impl Port, batch: &mut Batch) {
 fn keep_unedited(frame: &mut Frame, headers: &Headers, edits: &Edits, port: &mut impl Port) {
     let start = frame.data().start;
     if !edits.fields().contains(Fields::VLAN) && Unedited::keep(port.buffer_mut(frame), start, headers) {
-        frame.note = Note::Edited;
+        frame.note = frame.note.edited();
     }
 }
 

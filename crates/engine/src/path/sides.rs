@@ -4,12 +4,16 @@
 //! each function sees the addresses of its own place both times: with `conntrack` before `nat` in the file, the
 //! tracker sees inside addresses in both directions.
 //!
-//! The side is decided once, from the headers as received ([`Sides::mark`]), and rides in
-//! [`Marks::FROM_OUTSIDE`]: the dispatcher, history, and every function see the same. A live port will know it from
-//! the interface, and set the mark itself.
+//! The side is decided once, from the headers as received, and rides in [`Marks::FROM_OUTSIDE`]: the dispatcher, history,
+//! and every function see the same. Where interfaces have sides the interface decides ([`Sides::mark_by`]), and a packet
+//! whose source address is of the other side is [spoofed](Malformed::Spoofed) (RFC 2827, RFC 3704). Elsewhere the source
+//! address decides ([`Sides::mark`]).
+//!
+//! Some addresses are of no side: those that are valid on one link alone, and those of a family of which no prefix is
+//! inside. So a packet that is not spoofed comes from outside if its source address is not inside, but for those.
 
 use nf::prefix::PrefixSet;
-use wire::{Headers, Marks};
+use wire::{Addr, Headers, Malformed, Marks, Side};
 
 use crate::path::batch::Batch;
 use crate::path::packets::bits;
@@ -23,10 +27,20 @@ pub struct Sides {
     /// Whether packets are spread by their inside end, as they are beside a function that stands between the sides: then
     /// errors of routers outside come to the core of the connection that they are about.
     pub(crate) spreads_by_inside: bool,
+    /// What packets are marked with whose family has no address inside.
+    pub(crate) without_inside: Marks,
 }
 
 impl Sides {
-    /// Notes in the headers of a packet, as it was received, which side it comes from.
+    pub(crate) fn new(inside: PrefixSet, external: PrefixSet, spreads_by_inside: bool) -> Sides {
+        let (ipv4, ipv6) = inside.families();
+        let mut without_inside = Marks::empty();
+        without_inside.set(Marks::IPV4, !ipv4);
+        without_inside.set(Marks::IPV6, !ipv6);
+        Sides { inside, external, spreads_by_inside, without_inside }
+    }
+
+    /// Notes in the headers of a packet, as it was received, which side it comes from by its source address.
     #[inline]
     pub fn mark(&self, headers: &mut Headers) {
         let is_from_outside = headers.is_ip() && !self.inside.contains(headers.src);
@@ -36,10 +50,42 @@ impl Sides {
         }
     }
 
-    /// Whether a packet, as it was received, goes from one side to the other.
+    /// The same of a packet that came by an interface on this side. If its source address is of the other side, it is
+    /// spoofed, which makes it malformed.
+    #[inline]
+    pub fn mark_by(&self, side: Option<Side>, headers: &mut Headers) {
+        self.mark(headers);
+        let is_outside = headers.marks.contains(Marks::FROM_OUTSIDE);
+        if let Some(side) = side
+            && is_outside != (side == Side::Outside)
+        {
+            self.contradict(side, headers);
+        }
+    }
+
+    /// The interface says another side than the source address.
+    #[cold]
+    fn contradict(&self, side: Side, headers: &mut Headers) {
+        match side {
+            // No function sees it; and whoever hashes it goes by addresses.
+            _ if !headers.is_well_formed() => {}
+            _ if !headers.is_ip() => headers.marks.insert(Marks::FROM_OUTSIDE),
+            Side::Inside if self.may_be_of_no_side(headers) => headers.marks.remove(Marks::FROM_OUTSIDE),
+            Side::Inside | Side::Outside => headers.malformed_code = Malformed::Spoofed as u8,
+        }
+    }
+
+    /// Whether the source address is of no side, unless it is inside.
+    #[inline]
+    fn may_be_of_no_side(&self, headers: &Headers) -> bool {
+        headers.marks.intersects(self.without_inside) || is_of_one_link(headers.src)
+    }
+
+    /// Whether a packet, as it was received, goes from one side to the other by its addresses.
     #[inline]
     pub fn crosses(&self, headers: &Headers) -> bool {
-        match headers.marks.contains(Marks::FROM_OUTSIDE) {
+        let is_of_no_side = || self.may_be_of_no_side(headers) && !self.inside.contains(headers.src);
+        match headers.marks.contains(Marks::FROM_OUTSIDE) || is_of_no_side() {
             true => self.inside.contains(headers.dst) || self.external.contains(headers.dst),
             false => !self.inside.contains(headers.dst),
         }
@@ -72,5 +118,93 @@ impl Sides {
     /// What is inside, for people: `10.0.0.0/8, 2001:db8::/32`.
     pub fn inside(&self) -> String {
         self.inside.to_string()
+    }
+}
+
+/// Whether an address is valid on one link alone: link-local (RFC 3927, RFC 4291 §2.5.6), or none (`0.0.0.0`, `::`).
+#[inline]
+fn is_of_one_link(address: Addr) -> bool {
+    match address.to_v4() {
+        Some(octets) => matches!(octets, [169, 254, ..] | [0, 0, 0, 0]),
+        None => matches!(address.0, [0xfe, 0x80..=0xbf, ..]) || address == Addr::UNSPECIFIED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::LinkType;
+
+    use super::*;
+
+    fn sides(inside: &[&str]) -> Sides {
+        let inside: Vec<String> = inside.iter().map(ToString::to_string).collect();
+        Sides::new(PrefixSet::parse("inside", &inside).expect("prefixes"), PrefixSet::default())
+    }
+
+    fn packet(src: &str, dst: &str) -> Headers {
+        let [src, dst] =
+            [src, dst].map(|address| Addr::from(address.parse::<std::net::IpAddr>().expect("address")));
+        let marks = if src.to_v4().is_some() { Marks::IPV4 } else { Marks::IPV6 };
+        Headers { src, dst, marks, ..Headers::default() }
+    }
+
+    /// From outside, or why not.
+    fn by(sides: &Sides, side: Option<Side>, mut headers: Headers) -> Result<bool, Malformed> {
+        sides.mark_by(side, &mut headers);
+        headers.malformed().map_or(Ok(headers.marks.contains(Marks::FROM_OUTSIDE)), Err)
+    }
+
+    #[test]
+    fn the_interface_says_the_side_and_an_address_of_the_other_one_is_spoofed() {
+        let sides = sides(&["10.0.0.0/8", "2001:db8::/32"]);
+        let (inside, outside) = (Some(Side::Inside), Some(Side::Outside));
+        for (of_inside, of_outside) in [("10.0.0.1", "192.0.2.1"), ("2001:db8::1", "2001:db9::1")] {
+            let (in_, out) = (packet(of_inside, of_outside), packet(of_outside, of_inside));
+            assert_eq!((by(&sides, None, in_), by(&sides, None, out)), (Ok(false), Ok(true)));
+            assert_eq!((by(&sides, inside, in_), by(&sides, outside, out)), (Ok(false), Ok(true)));
+            assert_eq!(by(&sides, outside, in_), Err(Malformed::Spoofed), "{of_inside}");
+            assert_eq!(by(&sides, inside, out), Err(Malformed::Spoofed), "{of_outside}");
+        }
+        // Found malformed for another reason before.
+        let truncated =
+            Headers { malformed_code: Malformed::TcpTruncated as u8, ..packet("10.0.0.1", "192.0.2.1") };
+        assert_eq!(by(&sides, outside, truncated), Err(Malformed::TcpTruncated));
+    }
+
+    #[test]
+    fn addresses_of_no_side_come_from_where_their_interface_is() {
+        let both = sides(&["10.0.0.0/8", "2001:db8::/32"]);
+        for address in ["0.0.0.0", "169.254.1.1", "fe80::1", "::"] {
+            let to = if address.contains(':') { "ff02::1" } else { "255.255.255.255" };
+            assert_eq!(by(&both, Some(Side::Inside), packet(address, to)), Ok(false), "{address}");
+            assert_eq!(by(&both, Some(Side::Outside), packet(address, to)), Ok(true), "{address}");
+        }
+        let ipv4 = sides(&["10.0.0.0/8"]);
+        for (side, is_outside) in [(Side::Inside, false), (Side::Outside, true)] {
+            assert_eq!(by(&ipv4, Some(side), packet("2001:db8::1", "2001:db9::1")), Ok(is_outside));
+        }
+    }
+
+    /// Whoever hashes in front of a card knows addresses, and no marks.
+    #[test]
+    fn what_crosses_follows_from_addresses_alone() {
+        let sides = sides(&["10.0.0.0/8", "fe80:1::/32"]);
+        let addresses = ["10.0.0.1", "10.0.0.2", "192.0.2.1", "0.0.0.0", "169.254.0.9"];
+        let addresses6 = ["fe80:1::1", "fe80::1", "2001:db8::1", "::"];
+        let pairs = |all: &'static [&'static str]| all.iter().flat_map(|a| all.iter().map(move |b| (*a, *b)));
+        for (src, dst) in pairs(addresses.to_vec().leak()).chain(pairs(addresses6.to_vec().leak())) {
+            for side in [None, Some(Side::Inside), Some(Side::Outside)] {
+                let mut headers = packet(src, dst);
+                sides.mark_by(side, &mut headers);
+                if !headers.is_well_formed() {
+                    continue;
+                }
+                let [src_inside, dst_inside] =
+                    [headers.src, headers.dst].map(|address| sides.inside.contains(address));
+                assert_eq!(sides.crosses(&headers), src_inside != dst_inside, "{src} to {dst}, {side:?}");
+            }
+        }
+        let frame = wire::parse(LinkType::Ethernet, &[0; 14], 14);
+        assert!(!sides.crosses(&frame), "no IP");
     }
 }

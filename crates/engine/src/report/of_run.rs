@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nf::WhenShared;
 use wire::Malformed;
 
-use crate::chain::{Chain, FunctionSpec};
+use crate::chain::{Chain, FunctionSpec, MalformedPolicy};
 use crate::executor::oddities::Oddities;
 use crate::executor::outcome::RunOutcome;
 use crate::executor::publish::UNNAMED;
@@ -44,7 +44,10 @@ impl RunReport {
             }
         }
         if counted(|core| core.dropped_malformed) > 0 {
-            drops.extend(malformed.iter().map(|(reason, count)| (format!("malformed/{reason}"), *count)));
+            let drops_all = chain.malformed == MalformedPolicy::Drop;
+            let dropped =
+                malformed.iter().filter(|(reason, _)| drops_all || *reason == Malformed::Spoofed.name());
+            drops.extend(dropped.map(|(reason, count)| (format!("malformed/{reason}"), *count)));
         }
         let no_room = counted(|core| core.dropped_no_room);
         if no_room > 0 {

@@ -78,9 +78,8 @@ impl Ingress {
         }
         if checking.is_needed() {
             for (headers, frame) in headers.iter_mut().zip(frames) {
-                if let Some(why) = checking.check(bytes(source, frame), frame.stamp.time_ns, headers) {
-                    frame.note = Note::Refused(why);
-                }
+                let refused = checking.check(bytes(source, frame), frame.stamp.time_ns, headers);
+                frame.note = frame.note.with_refused(refused);
             }
         }
         headers

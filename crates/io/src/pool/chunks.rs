@@ -190,7 +190,7 @@ impl Pool {
     ) -> Option<Frame> {
         let (first_line, offset) = self.end_loan(address, len)?;
         let place = Place { pool: self.id, first_line, lines: self.frame_lines, offset, len };
-        Some(Frame { stamp, wire_len: len, link, entry: 0, note: Note::None, place })
+        Some(Frame { stamp, wire_len: len, link, entry: 0, note: Note::default(), place })
     }
 
     /// Lends a frame of this pool to one of those who borrow, to be sent.

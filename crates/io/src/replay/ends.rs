@@ -150,7 +150,7 @@ impl Feeder {
             wire_len: record.wire_len,
             link: record.link,
             entry: 0,
-            note: Note::None,
+            note: Note::default(),
             place,
         })
     }

@@ -220,7 +220,9 @@ fn sides_of_packets_are_those_of_interfaces() {
         let interface = |name: &str| {
             format!("01000000 20000000 0100 0000 00000000 0200 0300 {name} 00 0000 0000 20000000")
         };
-        let packet = |id| format!("06000000 24000000 0{id}000000 00000000 40420f00 01000000 01000000 ee000000 24000000");
+        let packet = |id| {
+            format!("06000000 24000000 0{id}000000 00000000 40420f00 01000000 01000000 ee000000 24000000")
+        };
         let header = "0a0d0d0a 1c000000 4d3c2b1a 0100 0000 ffffffffffffffff 1c000000";
         format!("{header} {} {} {} {}", interface(first), interface(second), packet(0), packet(1))
     };
@@ -239,7 +241,10 @@ fn sides_of_packets_are_those_of_interfaces() {
     assert_eq!(sides(Some("lan")).unwrap(), [Inside, Outside, Outside, Inside].map(Some));
     assert_eq!(sides(Some("1")).unwrap(), [Outside, Inside, Outside, Inside].map(Some));
     let error = sides(Some("eth0")).expect_err("there is none").to_string();
-    assert!(error.contains("no interface is called or numbered `eth0`; there are 0 (lan), 1 (wan)"), "{error}");
+    assert!(
+        error.contains("no interface is called or numbered `eth0`; there are 0 (lan), 1 (wan)"),
+        "{error}"
+    );
     let mut pcap = CaptureReader::from_bytes(at_seconds(&[1])).unwrap();
     let error = pcap.has_inside("lan").expect_err("pcap has no names").to_string();
     assert!(error.contains("a pcap file does not say by which interface packets came"), "{error}");

@@ -1,11 +1,11 @@
 //! What a port does by the router's decisions: packets go on, wait for their neighbours, or are answered.
 
-use io::{Frame, Note, Unedited, Why};
+use io::{Frame, Unedited, Why};
 use wire::{Headers, LinkType, Stamp};
 
 use super::{LivePort, Mode};
 use crate::counters::Lost;
-use crate::route::{Came, Decision, Forwarder};
+use crate::route::{Came, Decision, Forwarder, RouteDrop};
 
 impl LivePort {
     /// Has the router decide on a frame, and does what it decides.
@@ -17,7 +17,7 @@ impl LivePort {
         decide: impl FnOnce(&mut Forwarder, &mut [u8], &Headers, Came<'_>) -> Decision,
     ) {
         let Mode::Route(forwarder) = &mut self.mode else { return self.leave(frame, None) };
-        let (data, is_edited) = (frame.data(), frame.note == Note::Edited);
+        let (data, is_edited) = (frame.data(), frame.note.is_edited());
         let (before, bytes) = self.pool.buffer_mut(&mut frame).split_at_mut(data.start);
         let bytes = &mut bytes[..data.len()];
         let headers = wire::parse(LinkType::Ethernet, bytes, bytes.len() as u32);
@@ -39,6 +39,48 @@ impl LivePort {
             Decision::Unresolved => return self.wait(frame),
         };
         self.leave(frame, to);
+    }
+
+    /// Drops those of the packets just received, from this one on, which no honest sender sends by way of a router: the chain
+    /// is not to keep state of them. The others get their numbers.
+    #[inline]
+    pub(super) fn screen(&mut self, frames: &mut Vec<Frame>, begin: usize, from: usize) {
+        let Mode::Route(forwarder) = &mut self.mode else { return };
+        let mut at = begin;
+        while at < frames.len() {
+            match forwarder.screen(self.pool.bytes(&frames[at])) {
+                None => at += 1,
+                Some(reason) => return self.screen_out(frames, (begin, at), from, reason),
+            }
+        }
+    }
+
+    /// The same where the packet at `first` is dropped.
+    #[cold]
+    fn screen_out(
+        &mut self,
+        frames: &mut Vec<Frame>,
+        (begin, first): (usize, usize),
+        from: usize,
+        why: RouteDrop,
+    ) {
+        let (mut kept, mut why) = (first, Some(why));
+        for at in first..frames.len() {
+            if at > first {
+                let Mode::Route(forwarder) = &mut self.mode else { return };
+                why = forwarder.screen(self.pool.bytes(&frames[at]));
+            }
+            match why {
+                None => {
+                    frames.swap(kept, at);
+                    kept += 1;
+                }
+                Some(reason) => self.tell_dropped(&frames[at], from, Why::Behind("router", reason.name())),
+            }
+        }
+        let dropped = frames.len() - kept;
+        self.pool.give_back(frames.drain(kept..));
+        self.clock.take_back(dropped, &mut frames[begin..]);
     }
 
     /// Has a packet wait for its neighbour. The one whose place it takes is dropped.

@@ -2,6 +2,7 @@
 
 use netlink_packet_route::route::RouteType;
 use prefix_trie::PrefixMap;
+use rapidhash::RapidHashSet;
 use wire::Addr;
 
 use super::message::{Address, KernelRoute};
@@ -36,6 +37,7 @@ pub(super) fn neighbours(mirror: &Mirror) -> Neighbours {
 pub(super) fn routes(mirror: &Mirror) -> Routes {
     let (mut ipv4, mut ipv6, mut local6) = (PrefixMap::new(), PrefixMap::new(), PrefixMap::new());
     let mut paths = Vec::new();
+    let mut own = RapidHashSet::default();
     let mut last = None;
     // `local` comes first.
     for (key, alike) in &mirror.routes {
@@ -45,6 +47,14 @@ pub(super) fn routes(mirror: &Mirror) -> Routes {
         }
         let Some(entry) = alike.iter().find_map(|route| entry(route, &mut paths)) else { continue };
         last = Some(prefix);
+        let whole = if key.is_ipv4 { 32 } else { 128 };
+        if matches!(entry, Entry::Host | Entry::Broadcast) && !key.is_main && key.prefix_len == whole {
+            let address = match key.is_ipv4 {
+                true => Addr::v4((key.bits as u32).to_be_bytes()),
+                false => Addr(key.bits.to_be_bytes()),
+            };
+            own.insert(address);
+        }
         if key.is_ipv4 {
             let prefix = (key.bits as u32, key.prefix_len);
             if !key.is_main || ipv4.get(&prefix).is_none() {
@@ -61,7 +71,7 @@ pub(super) fn routes(mirror: &Mirror) -> Routes {
             ipv6.insert(prefix, entry);
         }
     }
-    Routes { ipv4, ipv6, paths }
+    Routes { ipv4, ipv6, paths, own }
 }
 
 /// What a route says; `None` if none of its ways lives.

@@ -12,6 +12,7 @@ use super::icmp::{self, Reply};
 use super::limit::{ErrorLimit, Recent};
 use super::next::{Next, Refusal, is_one_host, next};
 use super::reason::{RouteCounters, RouteDrop};
+use super::screen::screen;
 use super::snapshot::{Link, Snapshot, hash_of};
 
 /// What is to be done with a frame.
@@ -127,6 +128,14 @@ impl Forwarder {
             Next::Unresolved(which) => self.wait_for(which),
             Next::Refused(refusal) => self.refuse(frame, headers, came, refusal),
         }
+    }
+
+    /// Why an Ethernet frame, as it was received, is dropped before the chain sees it, if it is; counts it then.
+    #[inline]
+    pub fn screen(&mut self, frame: &[u8]) -> Option<RouteDrop> {
+        let reason = screen(self.reader.snapshot(), frame)?;
+        self.counters.drops[reason as usize] += 1;
+        Some(reason)
     }
 
     /// [Decides](Forwarder::forward) again on a frame of [`Decision::Unresolved`], which has waited. It does not wait a second

@@ -30,11 +30,17 @@ pub enum RouteDrop {
     LinkDown,
     /// The interface that the route names carries no Ethernet frames.
     NotEthernet,
+    /// The source address is one of this host, or a broadcast address of a network here, and the packet came from elsewhere
+    /// (RFC 1812 §5.3.7). Found before the chain.
+    OwnSource,
+    /// The sender chose the way: an IPv4 option for a loose or strict source route (RFC 7126 §4.3, §4.4; RFC 1812 §5.3.13.4),
+    /// or an IPv6 routing header of type 0 (RFC 5095). Found before the chain.
+    SourceRoute,
 }
 
 impl RouteDrop {
     /// Every reason, in order.
-    pub const ALL: [RouteDrop; 12] = [
+    pub const ALL: [RouteDrop; 14] = [
         RouteDrop::NoRoute,
         RouteDrop::Refused,
         RouteDrop::NoNeighbour,
@@ -47,6 +53,8 @@ impl RouteDrop {
         RouteDrop::BadHeader,
         RouteDrop::LinkDown,
         RouteDrop::NotEthernet,
+        RouteDrop::OwnSource,
+        RouteDrop::SourceRoute,
     ];
 
     /// A stable name for reports, such as `no-route`.
@@ -64,6 +72,8 @@ impl RouteDrop {
             RouteDrop::BadHeader => "bad-ip-header",
             RouteDrop::LinkDown => "link-down",
             RouteDrop::NotEthernet => "not-ethernet",
+            RouteDrop::OwnSource => "own-source",
+            RouteDrop::SourceRoute => "source-route",
         }
     }
 
@@ -82,6 +92,8 @@ impl RouteDrop {
             RouteDrop::BadHeader => "the IP header is wrong, or its checksum",
             RouteDrop::LinkDown => "the way out is down",
             RouteDrop::NotEthernet => "the way out is not Ethernet",
+            RouteDrop::OwnSource => "the source is an address of this host, or a broadcast",
+            RouteDrop::SourceRoute => "the sender chose the way (source route)",
         }
     }
 }

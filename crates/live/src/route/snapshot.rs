@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use prefix_trie::PrefixMap;
-use rapidhash::RapidHashMap;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
+use rapidhash::{RapidHashMap, RapidHashSet};
 use wire::Addr;
 
 /// An interface, as far as routing asks.
@@ -131,6 +131,8 @@ pub(super) struct Routes {
     pub(super) ipv4: Prefixes<u32>,
     pub(super) ipv6: Prefixes<u128>,
     pub(super) paths: Vec<Path>,
+    /// Addresses that no packet has as its source that comes from elsewhere: this host's own, and those of broadcasts.
+    pub(super) own: RapidHashSet<Addr>,
 }
 
 /// Interfaces, by rising index: there are few, so that a search takes two or three steps.
@@ -190,6 +192,12 @@ impl Snapshot {
                 }
             }
         }
+    }
+
+    /// Whether an address is one of this host, or a broadcast address of a network here.
+    #[inline]
+    pub(super) fn has_own(&self, address: Addr) -> bool {
+        self.routes.own.contains(&address)
     }
 
     /// An interface by its index.

@@ -161,8 +161,9 @@ impl Text<'_> {
                     drops(&function.name, reason, *packets);
                 }
             }
-            if layout.drops_malformed {
-                for (reason, packets) in layout.malformed.iter().zip(&core.malformed) {
+            for (reason, packets) in layout.malformed.iter().zip(&core.malformed) {
+                // A spoofed packet is dropped whatever becomes of malformed ones.
+                if layout.drops_malformed || reason == "spoofed" {
                     drops("malformed", reason, *packets);
                 }
             }

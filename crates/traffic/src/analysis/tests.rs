@@ -237,6 +237,7 @@ fn more_flows_than_are_kept_are_estimated() {
     assert_eq!((profile.packets, profile.packets_in_flows), (3_000, 3_000));
     assert_eq!(profile.flow_size_cdf, exact.flow_size_cdf);
     assert_eq!((exact.flows_beyond, profile.address_pair.flows_beyond), (None, None), "100 pairs are kept");
-    let packets = |profile: &crate::Profile| profile.top10.iter().map(|flow| flow.packets).collect::<Vec<_>>();
+    let packets =
+        |profile: &crate::Profile| profile.top10.iter().map(|flow| flow.packets).collect::<Vec<_>>();
     assert_eq!(packets(&profile), packets(&exact));
 }

@@ -171,10 +171,17 @@ mod tests {
         for flow in 0..9 {
             let (protocol, marks) = (protocol::UDP, Marks::IPV4);
             let src = Addr::v4([10, 0, 0, 1]);
-            analysis.packet(&Headers { src, dst: src, src_port: flow, protocol, marks, ..Headers::default() }, 64, 0);
+            analysis.packet(
+                &Headers { src, dst: src, src_port: flow, protocol, marks, ..Headers::default() },
+                64,
+                0,
+            );
         }
         let said = too_many(&analysis.profile());
         assert_eq!(said.len(), 1, "there is one address pair");
-        assert!(said[0].starts_with("more than 4 flows by 5-tuple") && said[0].contains("4 of 9 packets"), "{said:?}");
+        assert!(
+            said[0].starts_with("more than 4 flows by 5-tuple") && said[0].contains("4 of 9 packets"),
+            "{said:?}"
+        );
     }
 }

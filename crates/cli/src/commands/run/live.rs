@@ -22,14 +22,14 @@ use live::{
 
 use strategy::{HashFields, SYMMETRIC_KEY};
 use telemetry::InterfaceSnapshot;
-use wire::Fields;
+use wire::{Fields, Side};
 
 use super::card::{Telling, with_card};
 use super::document::Page;
 use super::metrics::{listen, serve_on};
 use super::opening;
 use super::options::{OnDeathArg, Place, PollArg, RunArgs, SocketArg, TAP, Way};
-use super::record::Recorded;
+use super::record::{Recorded, names_interfaces};
 use crate::control::{Control, Hangups, Subject, Unwritten, default_path, external};
 use crate::failure::{Failure, Failures};
 use crate::input::read_chain;
@@ -63,7 +63,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let inputs = [args.chain.chain.as_path()];
     let outputs = [("--out", left), ("--json", args.json.as_deref()), ("--report", args.report.as_deref())];
     check_outputs(&inputs, &outputs)?;
-    tell_format(came_in);
+    tell_format(came_in.filter(|path| !names_interfaces(path)));
     let reports = Reports::open(&inputs, left, args.json.as_deref())?;
     let document = Page::open(args)?;
     if let [inside, outside] = place.names[..]
@@ -105,6 +105,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         poll,
         steering: steering(args, place, &external, (blocks, plan.card_flows))?,
         external: Some(external.clone()),
+        sides: sides(place),
         taps,
         card_hash: args.live.card_rss.then(|| card_hash(&plan)),
         tell: Some(tell),
@@ -177,7 +178,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         }
         (None, None) => run_live(&chain, plan, &mut ports[0], guests, &progress),
         _ => {
-            let mut recorded = Recorded::new(&mut ports[0], came_in, left, unwritten)?;
+            let mut recorded = Recorded::new(&mut ports[0], &place.names, (came_in, left), unwritten)?;
             let outcome = run_live(&chain, plan, &mut recorded, guests, &progress);
             // The report comes all the same.
             failures.of(recorded.finish());
@@ -234,6 +235,14 @@ fn open(name: &str, way: Way) -> Result<(Option<TapDevice>, Interface), Failure>
             Ok((Some(device), interface))
         }
         None => Ok((None, Interface::open(name).map_err(cannot)?)),
+    }
+}
+
+/// Which side of the chain each interface is on. One alone has packets of both.
+fn sides(place: &Place<'_>) -> Vec<Option<Side>> {
+    match place.names.len() {
+        2 => vec![Some(Side::Inside), Some(Side::Outside)],
+        _ => Vec::new(),
     }
 }
 

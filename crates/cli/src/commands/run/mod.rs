@@ -29,7 +29,6 @@ use self::trace::Tracer;
 use crate::args::{self, Packets, Setting, TableArgs};
 use crate::drops::DropsFile;
 use crate::failure::{Failure, Failures, INTERRUPTED};
-use crate::input::open_capture;
 use crate::output::{Reports, check_outputs, kept, name_of_output, plural};
 use crate::progress::{Bar, interruptible};
 use crate::timeline::Timeline;
@@ -183,7 +182,9 @@ enum Source {
 impl Source {
     fn open(packets: &Packets, speed: Option<Speed>) -> Result<Source, Failure> {
         Ok(match packets {
-            Packets::Capture(path) => Source::Capture(Input { reader: open_capture(path)?, speed }),
+            Packets::Capture(file) => {
+                Source::Capture(Input { reader: file.open().map_err(Failure::usage)?, speed })
+            }
             Packets::External(external) => Source::External(external.open(speed).map_err(Failure::usage)?),
         })
     }

@@ -141,8 +141,9 @@ pub struct LiveArgs {
     #[arg(long, value_name = "PORT", help_heading = LIVE)]
     pub pass_to_host: Vec<String>,
     /// Write the packets that come in to this pcap, with the times that the chain goes by: `paceline run --pcap` gives
-    /// again what --out has of the packets that leave. Slows a run down
-    #[arg(long, value_name = "IN.pcap", help_heading = LIVE)]
+    /// again what --out has of the packets that leave. IN.pcapng also says by which interface each came, for
+    /// --inside-interface: so a chain with two sides drops again what was spoofed. Slows a run down
+    #[arg(long, value_name = "IN.pcap|IN.pcapng", help_heading = LIVE)]
     pub record: Option<PathBuf>,
     /// Have one thread receive and send for all cores, though each could have sockets of its own: then packets leave in the
     /// order in which they came, and `paceline ctl cores` parks cores (under rsspp also without). A line at the start says

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use io::capture::{CaptureError, CaptureWriter};
+use io::capture::{CaptureError, CaptureWriter, CommentedWriter};
 use io::{Closed, Fate, Foreign, Frame, Port, Queue, Received, Reference, StampClock, Waiting};
-use wire::LinkType;
+use wire::{LinkType, Side};
 
 use crate::control::Unwritten;
 use crate::failure::Failure;
@@ -13,8 +13,8 @@ use crate::failure::Failure;
 /// A port whose packets are written down.
 pub struct Recorded<'a, P> {
     port: &'a mut P,
-    came_in: Option<CaptureWriter>,
-    left: Option<CaptureWriter>,
+    came_in: Option<Writer>,
+    left: Option<Writer>,
     /// Frames at the front of those that are to be sent which were written already, and not taken.
     written: usize,
     /// The first failure.
@@ -22,16 +22,60 @@ pub struct Recorded<'a, P> {
     unwritten: Unwritten,
 }
 
+/// A capture that is written.
+enum Writer {
+    Pcap(CaptureWriter),
+    /// With the names of the interfaces: those inside first.
+    Pcapng(CommentedWriter, Vec<String>),
+}
+
+impl Writer {
+    fn write(&mut self, frame: &Frame, bytes: &[u8]) -> Result<(), CaptureError> {
+        let (time_ns, wire_len) = (frame.stamp.time_ns, frame.wire_len);
+        match self {
+            Writer::Pcap(writer) => writer.write(time_ns, wire_len, bytes),
+            Writer::Pcapng(writer, names) => {
+                // The router's own answers come as if from outside, mostly.
+                let name = match frame.note.side() {
+                    Some(Side::Inside) => names.first(),
+                    Some(Side::Outside) | None => names.last(),
+                };
+                let interface = (name.map_or("", String::as_str), LinkType::Ethernet);
+                writer.write(interface, time_ns, wire_len, bytes, "")
+            }
+        }
+    }
+
+    fn finish(self) -> Result<(), CaptureError> {
+        match self {
+            Writer::Pcap(writer) => writer.finish(),
+            Writer::Pcapng(writer, _) => writer.finish(),
+        }
+    }
+}
+
+/// Whether a capture of what comes in says by which interface: if its name ends so.
+pub fn names_interfaces(came_in: &Path) -> bool {
+    came_in.extension().is_some_and(|extension| extension == "pcapng")
+}
+
 impl<'a, P: Port> Recorded<'a, P> {
-    /// Creates the captures that are asked for.
+    /// Creates the captures that are asked for. `names` are those of the interfaces.
     pub fn new(
         port: &'a mut P,
-        came_in: Option<&Path>,
-        left: Option<&Path>,
+        names: &[&str],
+        (came_in, left): (Option<&Path>, Option<&Path>),
         unwritten: Unwritten,
     ) -> Result<Recorded<'a, P>, Failure> {
-        let create = |path: &Path| CaptureWriter::create(path, LinkType::Ethernet).map_err(Failure::usage);
-        let (came_in, left) = (came_in.map(create).transpose()?, left.map(create).transpose()?);
+        let create = |path: &Path| CaptureWriter::create(path, LinkType::Ethernet).map(Writer::Pcap);
+        let named = |path: &Path| {
+            let mut writer = CommentedWriter::create(path)?;
+            names.iter().try_for_each(|name| writer.describe(name, LinkType::Ethernet))?;
+            Ok(Writer::Pcapng(writer, names.iter().map(ToString::to_string).collect()))
+        };
+        let came_in = came_in.map(|path| if names_interfaces(path) { named(path) } else { create(path) });
+        let came_in = came_in.transpose().map_err(Failure::usage)?;
+        let left = left.map(create).transpose().map_err(Failure::usage)?;
         Ok(Recorded { port, came_in, left, written: 0, failed: None, unwritten })
     }
 
@@ -52,13 +96,13 @@ impl<'a, P: Port> Recorded<'a, P> {
 
 /// Writes a packet, and no more once that failed.
 fn write(
-    to: &mut Option<CaptureWriter>,
+    to: &mut Option<Writer>,
     (failed, unwritten): (&mut Option<CaptureError>, &Unwritten),
     frame: &Frame,
     bytes: &[u8],
 ) {
     let Some(writer) = to else { return };
-    if let Err(error) = writer.write(frame.stamp.time_ns, frame.wire_len, bytes) {
+    if let Err(error) = writer.write(frame, bytes) {
         note(error, failed, unwritten);
         *to = None;
     }

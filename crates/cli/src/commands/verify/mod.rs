@@ -11,7 +11,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 use engine::{Plan, Registry, RunError, VerifyError, verify_external, verify_reloading};
-use io::capture::CaptureReader;
 
 use self::outcome::Outcome;
 pub use self::report::VerifyReport;
@@ -62,9 +61,7 @@ pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failu
     let reports = Reports::open(&inputs, None, args.json.as_deref())?;
     let progress = interruptible(None);
     let verified = match &packets {
-        Packets::Capture(path) => {
-            verify_reloading(&chain, &plan, &reloads, &|| CaptureReader::open(path), &progress)
-        }
+        Packets::Capture(file) => verify_reloading(&chain, &plan, &reloads, &|| file.open(), &progress),
         Packets::External(_) if args.reload.is_given() => {
             return Err(Failure::usage("--reload-at and --cores-at are for captures without history"));
         }

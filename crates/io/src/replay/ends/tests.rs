@@ -165,7 +165,7 @@ fn take_one(feeder: &mut Feeder, queue: usize) -> bool {
     let Some(place) = feeder.taker.take(LONGEST) else { return false };
     let stamp = feeder.stamper.stamp(5);
     let frame =
-        Frame { stamp, wire_len: 1, link: LinkType::Ethernet, entry: 0, note: crate::Note::None, place };
+        Frame { stamp, wire_len: 1, link: LinkType::Ethernet, entry: 0, note: crate::Note::default(), place };
     feeder.send(queue, frame).expect("open");
     true
 }

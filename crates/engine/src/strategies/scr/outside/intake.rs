@@ -478,9 +478,7 @@ fn strip(frame: &mut Frame, Own { stamp, link, offset, refused }: Own, origin: S
     let data = frame.data();
     frame.set_data(data.start + offset..data.end);
     (frame.stamp, frame.link) = (since(origin, stamp), link);
-    if let Some(why) = refused {
-        frame.note = Note::Refused(why);
-    }
+    frame.note = frame.note.with_refused(refused);
 }
 
 #[inline]
