@@ -68,7 +68,7 @@ impl<'a, P: Port> Recorded<'a, P> {
         unwritten: Unwritten,
     ) -> Result<Recorded<'a, P>, Failure> {
         let create = |path: &Path| CaptureWriter::create(path, LinkType::Ethernet).map(Writer::Pcap);
-        let named = |path: &Path| {
+        let named = |path: &Path| -> Result<Writer, CaptureError> {
             let mut writer = CommentedWriter::create(path)?;
             names.iter().try_for_each(|name| writer.describe(name, LinkType::Ethernet))?;
             Ok(Writer::Pcapng(writer, names.iter().map(ToString::to_string).collect()))
