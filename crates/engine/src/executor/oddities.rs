@@ -67,7 +67,7 @@ impl Oddities {
         }
         if self.remarks.too_late > 0 {
             said.push(format!(
-                "{} stamped later than the year 2554, where time ends here, and counted as of then",
+                "{} stamped later than the year 2554, where time ends here",
                 counted(self.remarks.too_late, "packet is", "packets are")
             ));
         }
