@@ -16,11 +16,13 @@
 
 mod addr;
 mod checksum;
+mod complete;
 mod edits;
 mod fields;
 mod fragment;
 mod headers;
 mod icmp;
+mod inside;
 mod layout;
 mod link;
 mod malformed;
@@ -30,15 +32,17 @@ mod verify;
 
 pub use addr::{Addr, Side, SidePrefix};
 pub use checksum::internet_checksum;
+pub use complete::{complete, complete_at, renew};
 pub use edits::{ApplyError, Edits, EditsMark, VlanEdit, apply, apply_by_layers, apply_plain};
 pub use fields::Fields;
 pub use fragment::{Datagram, Fragment, fragment};
 pub use headers::{Headers, Icmp, Marks, protocol, tcp_flags};
 pub use icmp::IcmpPorts;
+pub use inside::{Inside, inside};
 pub use link::LinkType;
 pub use malformed::Malformed;
 #[doc(hidden)]
 pub use parse::parse_by_layers;
 pub use parse::{ParsedBatch, Raw, parse, parse_batch, parse_into};
 pub use stamp::{RanBack, Stamp, Stamper};
-pub use verify::{Checksums, complete, verify, verify_into};
+pub use verify::{Checksums, verify, verify_into};

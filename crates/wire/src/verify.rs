@@ -1,5 +1,6 @@
 use crate::checksum::{fold, sum};
 use crate::edits::has_segments_left;
+use crate::parse::{extension_len, ip_protocol};
 use crate::{Headers, Malformed, Marks, protocol};
 
 /// What a packet's checksums say.
@@ -12,11 +13,11 @@ pub enum Checksums {
         /// Which one: a reason whose name ends in `-checksum`.
         reason: Malformed,
         /// Whether the field holds what the system writes there when the network card is to do the rest: the sum of the
-        /// pseudo-header. So it is in captures of the sending machine.
+        /// pseudo-header, or 0 in an IPv4 header. So it is in captures of the sending machine.
         is_left_to_card: bool,
     },
-    /// The transport's sum takes bytes that are not here: the capture cut the packet, or it is a fragment, or source
-    /// routing hides the final destination. An IPv4 header is right nevertheless.
+    /// The transport's sum takes bytes that are not here: the capture cut the packet, or it is a fragment, or a routing
+    /// header of an unknown kind hides the final destination. An IPv4 header is right nevertheless.
     Unverifiable,
     /// There is none to verify: not IP, malformed, or IPv6 with another transport.
     Absent,
@@ -36,7 +37,7 @@ pub fn verify(frame: &[u8], headers: &Headers) -> Checksums {
     if is_ipv4 {
         let header = packet.get(..transport_offset).unwrap_or_default();
         if fold(sum(header)) != 0xffff {
-            return wrong(Malformed::Ipv4Checksum, false);
+            return wrong(Malformed::Ipv4Checksum, header.get(10..12) == Some(&[0, 0]));
         }
     }
     let covered = match covered(packet, transport_offset, headers) {
@@ -51,20 +52,20 @@ pub fn verify(frame: &[u8], headers: &Headers) -> Checksums {
 }
 
 /// What a transport's checksum is about.
-struct Covered<'a> {
+pub(crate) struct Covered<'a> {
     reason: Malformed,
     /// The transport header and all behind it.
-    segment: &'a [u8],
+    pub(crate) segment: &'a [u8],
     /// What the checksum is now.
-    field: [u8; 2],
+    pub(crate) field: [u8; 2],
     /// The sum of the pseudo-header; 0 where there is none.
-    pseudo: u64,
-    is_pseudo: bool,
+    pub(crate) pseudo: u64,
+    pub(crate) is_pseudo: bool,
 }
 
 /// What the transport's checksum of a well-formed IP packet is about; or what there is to say without it.
 #[inline]
-fn covered<'a>(
+pub(crate) fn covered<'a>(
     packet: &'a [u8],
     transport_offset: usize,
     headers: &Headers,
@@ -99,48 +100,51 @@ fn covered<'a>(
     let pseudo = match is_pseudo {
         false => 0,
         true if is_ipv4 => sum(packet.get(12..20).unwrap_or_default()) + sum(&lengths(len, headers.protocol)),
-        true if has_segments_left(packet, transport_offset) => return Err(Checksums::Unverifiable),
+        true if has_segments_left(packet, transport_offset) => {
+            let destination = final_destination(packet, transport_offset).ok_or(Checksums::Unverifiable)?;
+            let source = packet.get(8..24).unwrap_or_default();
+            sum(source) + sum(destination) + sum(&lengths(len, headers.protocol))
+        }
         true => sum(packet.get(8..40).unwrap_or_default()) + sum(&lengths(len, headers.protocol)),
     };
     Ok(Covered { reason, segment, field, pseudo, is_pseudo })
 }
 
+/// Where an IPv6 packet with hops to come is going in the end, whose address the pseudo-header has (RFC 8200 §8.1). `None`
+/// if it has several routing headers, or one of a kind that hides it.
+#[cold]
+fn final_destination(packet: &[u8], transport_offset: usize) -> Option<&[u8]> {
+    let (mut kind, mut offset) = (*packet.get(6)?, 40);
+    let mut found = None;
+    while offset < transport_offset {
+        let &[next, len, routing, segments_left, ..] = packet.get(offset..)? else { return None };
+        let end = offset + extension_len(kind, len)?;
+        if kind == ip_protocol::ROUTING && segments_left > 0 {
+            let first = offset + 8;
+            let at = match routing {
+                // RFC 8754 §2, with the last segment first; RFC 6275 §6.4, with one.
+                4 | 2 => first,
+                // RFC 2460 §4.4, with the last one last.
+                0 => end.checked_sub(16)?,
+                _ => return None,
+            };
+            if found.is_some() || at < first || at + 16 > end {
+                return None;
+            }
+            found = packet.get(at..at + 16);
+        }
+        (kind, offset) = (next, end);
+    }
+    found
+}
+
 /// Where the checksum is in a transport header.
-fn field_at(protocol: u8) -> usize {
+pub(crate) fn field_at(protocol: u8) -> usize {
     match protocol {
         protocol::TCP => 16,
         protocol::UDP => 6,
         _ => 2,
     }
-}
-
-/// Does what a network card was to do: where the transport's checksum holds nothing but the sum of its pseudo-header,
-/// as a system leaves it to its card, computes the whole one. Says whether it did. A packet whose right checksum happens
-/// to be that sum stays as it is. Reads the pseudo-header alone where there is nothing to do.
-#[inline]
-pub fn complete(frame: &mut [u8], headers: &Headers) -> bool {
-    if !headers.is_ip() || !headers.is_well_formed() {
-        return false;
-    }
-    let l3_offset = usize::from(headers.l3_offset);
-    let packet = frame.get(l3_offset..).unwrap_or_default();
-    let transport_offset = usize::from(headers.l4_offset).saturating_sub(l3_offset);
-    let checksum = match covered(packet, transport_offset, headers) {
-        Ok(Covered { segment, field, pseudo, is_pseudo: true, .. })
-            if u16::from_ne_bytes(field) == fold(pseudo) =>
-        {
-            // The field holds the pseudo-header's sum already.
-            match !fold(sum(segment)) {
-                // A sum of 0 would say that there is none (RFC 768).
-                0 if headers.protocol == protocol::UDP => 0xffff,
-                checksum => checksum,
-            }
-        }
-        _ => return false,
-    };
-    let at = l3_offset + transport_offset + field_at(headers.protocol);
-    frame[at..at + 2].copy_from_slice(&checksum.to_ne_bytes());
-    true
 }
 
 /// [`verify`], and writes down what is wrong: the packet is malformed then.

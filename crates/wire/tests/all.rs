@@ -12,6 +12,8 @@ mod packets;
 mod capture;
 #[path = "checksums.rs"]
 mod checksums;
+#[path = "complete.rs"]
+mod complete;
 #[path = "edit_properties.rs"]
 mod edit_properties;
 #[path = "fragments.rs"]

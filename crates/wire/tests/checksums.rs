@@ -30,6 +30,8 @@ fn golden() {
     assert_eq!(verified(echo), Checksums::Right);
     assert_eq!(verified(&echo.replace("f7fd", "f7fe")), wrong(Malformed::IcmpChecksum));
     assert_eq!(verified(&echo.replace("66de", "66dd")), wrong(Malformed::Ipv4Checksum));
+    let left = Checksums::Wrong { reason: Malformed::Ipv4Checksum, is_left_to_card: true };
+    assert_eq!(verified(&echo.replace("66de", "0000")), left, "a card fills the header's in, too");
     let udp = "4500 001e 0001 0000 4011 66cc 0a00 0001 0a00 0002 03e8 07d0 000a CCCC 6162";
     assert_eq!(verified(&udp.replace("CCCC", "7ebd")), Checksums::Right);
     assert_eq!(verified(&udp.replace("CCCC", "0000")), Checksums::Right, "none was sent: RFC 768");
@@ -75,7 +77,7 @@ fn what_is_not_here_cannot_be_verified() {
         let text =
             format!("4500 001e 0001 {fragment} 4011 {sum} 0a00 0001 0a00 0002 03e8 07d0 000a ffff 6162");
         assert_eq!(verified(&text), Checksums::Unverifiable);
-        assert_eq!(verified(&text.replace(sum, "0000")), wrong(Malformed::Ipv4Checksum));
+        assert_eq!(verified(&text.replace(sum, "0001")), wrong(Malformed::Ipv4Checksum));
     }
     // Not IP, malformed, no checksum known.
     assert_eq!(verify(&[0; 60], &parse(LinkType::Ethernet, &[0; 60], 60)), Checksums::Absent);
@@ -103,11 +105,34 @@ fn oracle(packet: &[u8], headers: &Headers) -> Option<Malformed> {
     }
     let mut sum = Sum16BitWords::new().add_slice(segment);
     if headers.protocol != protocol::ICMP {
-        let addresses = if is_v4 { &packet[12..20] } else { &packet[8..40] };
-        sum = sum.add_slice(addresses).add_2bytes([0, headers.protocol]);
+        let (source, destination) = match is_v4 {
+            true => (&packet[12..16], &packet[16..20]),
+            false => (&packet[8..24], final_destination(packet, l4)),
+        };
+        sum = sum.add_slice(source).add_slice(destination).add_2bytes([0, headers.protocol]);
         sum = sum.add_2bytes((segment.len() as u16).to_be_bytes());
     }
     (sum.ones_complement() != 0).then_some(reason)
+}
+
+/// Where source routing leads in the end (RFC 8754 §2, RFC 6275 §6.4, RFC 2460 §4.4), where it is not there yet.
+fn final_destination(packet: &[u8], l4: usize) -> &[u8] {
+    let (mut kind, mut at) = (packet[6], 40);
+    while at < l4 {
+        let len = match kind {
+            44 => 8,
+            51 => 4 * (usize::from(packet[at + 1]) + 2),
+            _ => 8 * (usize::from(packet[at + 1]) + 1),
+        };
+        if kind == 43 && packet[at + 3] > 0 {
+            return match packet[at + 2] {
+                0 => &packet[at + len - 16..at + len],
+                _ => &packet[at + 8..at + 24],
+            };
+        }
+        (kind, at) = (packet[at], at + len);
+    }
+    &packet[24..40]
 }
 
 proptest! {
