@@ -50,6 +50,8 @@ mod meant;
 mod mice;
 #[path = "oddities.rs"]
 mod oddities;
+#[path = "offload.rs"]
+mod offload;
 #[path = "on_death.rs"]
 mod on_death;
 #[path = "own_moves.rs"]

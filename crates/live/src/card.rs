@@ -100,7 +100,7 @@ impl CardRss {
                     format!("{what}: its driver has no settable hash"),
                     "Nothing is lost by it.",
                 ),
-                _ => LiveError::of(what, error),
+                _ => LiveError::of_rights(what, error, &[caps::Capability::CAP_NET_ADMIN]),
             }
         })
     }

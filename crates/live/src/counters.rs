@@ -11,6 +11,9 @@ pub struct InterfaceCounters {
     pub sent: u64,
     /// Their bytes.
     pub sent_bytes: u64,
+    /// Received packets of which a checksum was left to a card, and was computed here; each segment counts where a packet
+    /// was segmented.
+    pub completed: u64,
     /// Packets that were not received, or not sent, in the order of [`Lost::ALL`].
     pub lost: [u64; Lost::ALL.len()],
 }
@@ -18,11 +21,12 @@ pub struct InterfaceCounters {
 impl InterfaceCounters {
     /// Adds what another link of the same interface counted.
     pub(crate) fn add(&mut self, other: &InterfaceCounters) {
-        let InterfaceCounters { received, received_bytes, sent, sent_bytes, lost } = other;
+        let InterfaceCounters { received, received_bytes, sent, sent_bytes, completed, lost } = other;
         self.received += received;
         self.received_bytes += received_bytes;
         self.sent += sent;
         self.sent_bytes += sent_bytes;
+        self.completed += completed;
         self.lost.iter_mut().zip(lost).for_each(|(sum, count)| *sum += count);
     }
 
@@ -37,7 +41,7 @@ impl InterfaceCounters {
 pub enum Lost {
     /// It arrived while no frame was free.
     NoBuffer,
-    /// It is longer than a frame.
+    /// It is longer than a frame, as one that a system has merged (GRO) may be.
     TooLong,
     /// The kernel dropped it before it was received: its queue was full.
     QueueFull,

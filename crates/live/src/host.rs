@@ -8,6 +8,7 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 
+use caps::Capability;
 use wire::{Headers, LinkType};
 
 use crate::LiveError;
@@ -26,11 +27,13 @@ impl HostDoor {
     /// # Errors
     /// [`LiveError`] if there are no such interfaces here, or this process may not make one.
     pub(crate) fn open() -> Result<HostDoor, LiveError> {
-        let cannot =
-            |error| LiveError::of("cannot make a TUN interface by which packets reach this host", error);
+        const WHAT: &str = "cannot make a TUN interface by which packets reach this host";
+        let cannot = |error| LiveError::of_rights(WHAT, error, &[Capability::CAP_NET_ADMIN]);
         let mut options = File::options();
         let device = options.read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
-        let device = device.open(DEVICE).map_err(cannot)?;
+        let device = device.open(DEVICE).map_err(|error| {
+            LiveError::helped(WHAT, error, format!("{DEVICE} has to be there (modprobe tun) and writable."))
+        })?;
         // SAFETY: all bytes 0 is a valid `ifreq`.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         request.ifr_name.iter_mut().zip(NAME).for_each(|(to, byte)| *to = *byte as libc::c_char);

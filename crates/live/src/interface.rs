@@ -116,7 +116,7 @@ impl Interface {
             false => Err(io::ErrorKind::Unsupported.into()),
         });
         done.map_err(|error| match error.raw_os_error() {
-            Some(libc::EPERM) => LiveError::of(what(), error),
+            Some(libc::EPERM) => LiveError::of_rights(what(), error, &[caps::Capability::CAP_NET_ADMIN]),
             _ => LiveError::helped(what(), error, "Use AF_PACKET, which puts tags back: --socket packet."),
         })
     }
@@ -223,6 +223,20 @@ const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_SFLAGS: u32 = 0x26;
 const ETH_FLAG_RXVLAN: u32 = 1 << 8;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
+
+/// The driver of the interface of this name; empty where the kernel tells none.
+pub(crate) fn driver_of(name: &str) -> String {
+    let called = control_socket().map_err(io::Error::other).and_then(|socket| {
+        // SAFETY: all bytes 0 is a valid `ifreq`.
+        let mut request: libc::ifreq = unsafe { mem::zeroed() };
+        if name.len() >= request.ifr_name.len() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        request.ifr_name.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte as libc::c_char);
+        driver(&socket, request)
+    });
+    called.unwrap_or_default()
+}
 
 fn driver(socket: &OwnedFd, request: libc::ifreq) -> io::Result<String> {
     let mut info = DriverInfo { cmd: ETHTOOL_GDRVINFO, driver: [0; 32], rest: [0; 160] };

@@ -2,7 +2,8 @@
 //!
 //! Each packet is copied twice, and the kernel's own stack sees it as well: it is for interfaces that have no address
 //! here, for listening, and for machines that allow nothing better. What is left to a card by a sender on the same
-//! machine arrives whole, with a note (`struct virtio_net_hdr`): it is segmented and its checksums are completed here. A
+//! machine arrives whole, with a note (`struct virtio_net_hdr`): it is segmented and its checksums are completed here, in
+//! tunnels, too: the note says where. A
 //! VLAN tag that the kernel took off is put back.
 
 #![allow(unsafe_code)]
@@ -11,8 +12,9 @@ use std::io::Error;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use caps::Capability;
 use io::{Frame, Pool};
-use wire::{LinkType, Stamp, complete, parse};
+use wire::{LinkType, Stamp, complete_at};
 
 use crate::clock::Clock;
 use crate::counters::{InterfaceCounters, Lost};
@@ -24,8 +26,9 @@ use crate::{Interface, LiveError};
 const BATCH: usize = 64;
 /// The longest packet that a sender leaves to its card to be segmented, with its headers.
 const LONGEST_BYTES: usize = 65_536 + 22;
-/// Segments of the longest packet, about.
-const SEGMENTS: usize = 46;
+/// Packets and segments that wait to be handed out, at most: those of 64 of the longest packets, where segments are of an
+/// ordinary length.
+pub(crate) const WAITING: usize = 8_192;
 /// Before each received packet, for a tag that is put back.
 const TAG_BYTES: usize = 4;
 /// Room in the kernel for packets that wait.
@@ -184,46 +187,59 @@ impl PacketSocket {
             sent: Messages::new(),
             packets: vec![0; BATCH * (TAG_BYTES + LONGEST_BYTES)].into(),
             segment: Vec::with_capacity(LONGEST_BYTES),
-            waiting: Vec::with_capacity(BATCH * SEGMENTS),
+            waiting: Vec::with_capacity(WAITING),
         })
     }
 
     /// Takes a packet that the kernel has put behind room for a tag.
     fn take(&mut self, pool: &mut Pool, (at, len): (usize, usize)) {
-        let Offload { flags, gso_type, gso_size, .. } = self.received.offloads[at];
+        let Offload { flags, gso_type, gso_size, checksum_start, checksum_offset, .. } =
+            self.received.offloads[at];
         let begin = at * (TAG_BYTES + LONGEST_BYTES);
         let packet = &mut self.packets[begin..begin + TAG_BYTES + len];
-        let packet = match self.received.tag(at) {
+        let (packet, tag_bytes) = match self.received.tag(at) {
             Some(tag) if len >= 12 => {
                 packet.copy_within(TAG_BYTES..TAG_BYTES + 12, 0);
                 packet[12..16].copy_from_slice(&tag);
-                packet
+                (packet, TAG_BYTES)
             }
-            _ => &mut packet[TAG_BYTES..],
+            _ => (&mut packet[TAG_BYTES..], 0),
         };
         self.counters.received += 1;
         self.counters.received_bytes += packet.len() as u64;
+        // The kernel counts without the tag.
+        let start = usize::from(checksum_start) + tag_bytes;
+        let is_left = flags & NEEDS_CHECKSUM != 0;
         let (counters, waiting) = (&mut self.counters, &mut self.waiting);
         if gso_type != 0 && packet.len() > usize::from(gso_size) {
-            let mut take = |part: &mut [u8]| fill(pool, part, counters, waiting);
-            if !segment(packet, usize::from(gso_size), &mut self.segment, &mut take) {
+            let transport = is_left.then_some(start);
+            let mut take = |part: &mut [u8]| {
+                counters.completed += 1;
+                fill(pool, part, counters, waiting);
+            };
+            if !segment(packet, usize::from(gso_size), transport, &mut self.segment, &mut take) {
                 counters.lose(Lost::NotSegmented);
             }
             return;
         }
-        if flags & NEEDS_CHECKSUM != 0 {
-            let headers = parse(LinkType::Ethernet, packet, packet.len() as u32);
-            complete(packet, &headers);
+        if is_left && complete_at(packet, start, usize::from(checksum_offset)) {
+            counters.completed += 1;
         }
         fill(pool, packet, counters, waiting);
     }
 }
 
-fn fill(pool: &mut Pool, packet: &[u8], counters: &mut InterfaceCounters, frames: &mut Vec<Frame>) {
+/// Puts a packet that the kernel has given whole into a frame of the pool.
+pub(crate) fn fill(
+    pool: &mut Pool,
+    packet: &[u8],
+    counters: &mut InterfaceCounters,
+    frames: &mut Vec<Frame>,
+) {
     if packet.len() > pool.longest_bytes() {
         return counters.lose(Lost::TooLong);
     }
-    if pool.free() == 0 {
+    if pool.free() == 0 || frames.len() >= WAITING {
         return counters.lose(Lost::NoBuffer);
     }
     frames.extend(pool.fill(Stamp::default(), LinkType::Ethernet, packet.len() as u32, packet));
@@ -339,7 +355,8 @@ fn unbound(interface: &Interface) -> Result<OwnedFd, LiveError> {
         libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0)
     };
     if fd < 0 {
-        return Err(LiveError::last(format!("cannot open an AF_PACKET socket for `{}`", interface.name)));
+        let what = format!("cannot open an AF_PACKET socket for `{}`", interface.name);
+        return Err(LiveError::of_rights(what, Error::last_os_error(), &[Capability::CAP_NET_RAW]));
     }
     // SAFETY: it was just opened, and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
@@ -380,4 +397,31 @@ fn set<T>(
         libc::setsockopt(fd.as_raw_fd(), level, option, value, size_of::<T>() as u32)
     };
     if done == 0 { Ok(()) } else { Err(LiveError::last(what)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::rights::keep;
+
+    /// On a thread of its own: what it gives up, it alone lacks. A user without rights lacks it from the start.
+    #[test]
+    fn who_may_not_open_a_socket_is_told_what_is_missing() {
+        let interface = Interface::open("lo").expect("each namespace has one");
+        let error = thread::scope(|scope| {
+            let without = scope.spawn(|| {
+                keep(&[]).expect("anybody may give up");
+                PacketSocket::open(&interface, false).err().expect("it takes a right")
+            });
+            without.join().expect("no panic")
+        });
+        let text = error.to_string();
+        assert!(
+            text.starts_with("cannot open an AF_PACKET socket for `lo`: Operation not permitted"),
+            "{text}"
+        );
+        assert!(text.contains("lacks CAP_NET_RAW:") && !text.contains("CAP_BPF"), "{text}");
+    }
 }

@@ -205,8 +205,14 @@ impl LivePort {
                     sees_all,
                     polls_driver: options.poll == Poll::Driver,
                     cores,
+                    refuses_long: options.sockets == Sockets::Auto,
                 };
                 let mut links = XdpLink::open_each(interface, steering, &umem, terms)?;
+                // One of its name that comes back is taken by these sockets.
+                let terms = LinkOptions { refuses_long: false, ..terms };
+                if links[0].segments() {
+                    remarks.push(segments_tcp_of(interface));
+                }
                 links[0].turn(&mut pools[0]);
                 links.iter_mut().try_for_each(XdpLink::steer)?;
                 let rss = card::set(interface, options.card_hash.as_ref(), &mut remarks);
@@ -330,6 +336,8 @@ impl LivePort {
             self.flush();
         }
         self.sides.iter_mut().for_each(|side| side.give_up(&mut self.pool));
+        // Nobody takes what was received and not handed out.
+        self.sides.iter_mut().for_each(|side| side.link.close(&mut self.pool));
     }
 
     /// Frames of the pool that nobody has, and those that sockets say they have, of ports that were opened together: all of
@@ -559,6 +567,14 @@ type Opened = (Option<Arc<Mutex<XdpProgram>>>, Kind, Vec<Box<dyn Link>>);
 fn polled(sides: &[Side]) -> Box<[libc::pollfd]> {
     let all = sides.iter().flat_map(|side| side.link.descriptors());
     all.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect()
+}
+
+/// An interface to which packets come that are to be segmented.
+fn segments_tcp_of(Interface { name, mtu, .. }: &Interface) -> String {
+    format!(
+        "{name}: packets may come merged, and AF_XDP does not tell how to segment them: TCP is cut to the MTU ({mtu}), merged \
+         datagrams are lost (not-segmented). --socket packet is told."
+    )
 }
 
 /// A virtual interface whose driver cannot be asked for tags.

@@ -4,35 +4,107 @@
 //! note of how long its segments were to be. What leaves by a real interface has to be segmented then, with checksums
 //! for each, as RFC 9293 has TCP's sequence numbers and RFC 768 UDP's lengths.
 
-use wire::{Headers, LinkType, complete, internet_checksum, parse, protocol, tcp_flags};
+use wire::{Headers, LinkType, inside, internet_checksum, parse, protocol, renew, tcp_flags};
+
+/// Packets in packets, at most, with the outermost one.
+const LEVELS: usize = 5;
 
 /// Cuts an Ethernet frame with a TCP segment, or a row of UDP datagrams, into frames with up to `payload_bytes` of payload
-/// each, and gives each to `take`. `false` if it is neither, or its headers are not whole: then nothing was given.
+/// each, and gives each to `take`. Where the frame is a tunnel's, `transport` says where the TCP or UDP header is that the
+/// sender meant; the headers around it are made each segment's own. Without it the outermost one is meant. `false` if there
+/// is no such header, or headers are not whole, or one around is of no tunnel that is known: then nothing was given.
 ///
 /// `buffer` is for one segment, of whatever length.
 pub(crate) fn segment(
     frame: &[u8],
     payload_bytes: usize,
+    transport: Option<usize>,
     buffer: &mut Vec<u8>,
     take: &mut dyn FnMut(&mut [u8]),
 ) -> bool {
+    let (levels, count) = levels(frame);
+    let is_meant = |level: &Level| level.start + usize::from(level.headers.l4_offset);
+    let last = match transport {
+        None => Some(0),
+        Some(at) => levels[..count].iter().position(|level| is_meant(level) == at),
+    };
+    last.is_some_and(|last| cut(frame, &levels[..=last], payload_bytes, buffer, take))
+}
+
+/// Cuts a frame whose sender's wish is not known so that each segment is an IP packet of `mtu` bytes at most: TCP alone, of
+/// the innermost packet. `false` as of [`segment`]. The ends of datagrams in a row of them cannot be told.
+pub(crate) fn segment_to_fit(
+    frame: &[u8],
+    mtu: usize,
+    buffer: &mut Vec<u8>,
+    take: &mut dyn FnMut(&mut [u8]),
+) -> bool {
+    let (levels, count) = levels(frame);
+    let levels = &levels[..count];
+    let (first, Level { start, headers }) = (&levels[0].headers, &levels[count - 1]);
+    let header_bytes = match payload(&frame[*start..], headers) {
+        Some((len, _)) if headers.protocol == protocol::TCP => start + len - usize::from(first.l3_offset),
+        _ => return false,
+    };
+    cut(frame, levels, mtu.saturating_sub(header_bytes), buffer, take)
+}
+
+/// A packet, perhaps inside another one.
+#[derive(Clone, Copy)]
+struct Level {
+    /// Where it begins in the frame.
+    start: usize,
+    headers: Headers,
+}
+
+/// The packets in each other that a frame is, from outside, and how many they are.
+fn levels(frame: &[u8]) -> ([Level; LEVELS], usize) {
     let headers = parse(LinkType::Ethernet, frame, frame.len() as u32);
-    let Some((header_len, payload)) = payload(frame, &headers) else { return false };
-    if payload_bytes == 0 {
+    let mut levels = [Level { start: 0, headers }; LEVELS];
+    let (mut count, mut end) = (1, frame.len());
+    while count < LEVELS {
+        let Level { start, headers } = &levels[count - 1];
+        let Some(found) = inside(&frame[*start..end], headers) else { break };
+        end = start + found.end;
+        levels[count] = Level { start: start + found.start, headers: found.headers };
+        count += 1;
+    }
+    (levels, count)
+}
+
+fn cut(
+    frame: &[u8],
+    levels: &[Level],
+    payload_bytes: usize,
+    buffer: &mut Vec<u8>,
+    take: &mut dyn FnMut(&mut [u8]),
+) -> bool {
+    let Some((Level { start, headers }, around)) = levels.split_last() else { return false };
+    let Some((header_len, payload)) = payload(&frame[*start..], headers) else { return false };
+    if payload_bytes == 0 || around.iter().any(|level| has_own_length(frame, level)) {
         return false;
     }
     let chunks = payload.chunks(payload_bytes);
     let last = chunks.len().saturating_sub(1);
     for (number, chunk) in chunks.enumerate() {
         buffer.clear();
-        buffer.extend_from_slice(&frame[..header_len]);
+        buffer.extend_from_slice(&frame[..start + header_len]);
         buffer.extend_from_slice(chunk);
-        rewrite(buffer, &headers, Part { number, payload_bytes, is_last: number == last });
-        let written = parse(LinkType::Ethernet, buffer, buffer.len() as u32);
-        complete(buffer, &written);
+        rewrite(buffer, levels, Part { number, payload_bytes, is_last: number == last });
         take(buffer);
     }
     true
+}
+
+/// Whether a header between this packet and the one inside it says how long that is: PPPoE's and GTP's do.
+fn has_own_length(frame: &[u8], Level { start, headers }: &Level) -> bool {
+    let (l3, l4) = (start + usize::from(headers.l3_offset), start + usize::from(headers.l4_offset));
+    match headers.is_ip() {
+        false => frame.get(l3.saturating_sub(2)..l3) == Some(&[0x88, 0x64]),
+        true => {
+            headers.protocol == protocol::UDP && matches!(frame.get(l4 + 8..), Some([0x30..=0x33, 0xff, ..]))
+        }
+    }
 }
 
 /// How long all headers are, and the payload behind them.
@@ -59,47 +131,59 @@ struct Part {
     is_last: bool,
 }
 
-/// Makes copied headers those of one segment: lengths, IPv4 identification, TCP sequence number and flags, and a
-/// transport checksum that holds the sum of its pseudo-header, to be completed.
-fn rewrite(segment: &mut [u8], headers: &Headers, Part { number, payload_bytes, is_last }: Part) {
+/// Makes copied headers those of one segment: lengths and IPv4 identifications of all packets in each other, TCP sequence
+/// number and flags of the innermost, and checksums from the inside out.
+fn rewrite(segment: &mut [u8], levels: &[Level], part: Part) {
+    let mut written = [levels[0]; LEVELS];
+    let written = &mut written[..levels.len()];
+    written.copy_from_slice(levels);
+    for Level { start, headers } in written.iter_mut() {
+        write_lengths(&mut segment[*start..], headers, part.number);
+    }
+    if let Some(Level { start, headers }) = written.last()
+        && headers.protocol == protocol::TCP
+    {
+        write_tcp(&mut segment[start + usize::from(headers.l4_offset)..], headers.seq, part);
+    }
+    for Level { start, headers } in written.iter().rev() {
+        renew(&mut segment[*start..], headers);
+    }
+}
+
+/// Of one of the packets in each other, which ends where the segment ends.
+fn write_lengths(packet: &mut [u8], headers: &mut Headers, number: usize) {
+    if !headers.is_ip() {
+        return;
+    }
     let (l3, l4) = (usize::from(headers.l3_offset), usize::from(headers.l4_offset));
-    let ip_len = (segment.len() - l3) as u16;
-    let transport_len = (segment.len() - l4) as u16;
-    let addresses = if headers.marks.contains(wire::Marks::IPV4) {
-        put(segment, l3 + 2, ip_len);
-        let id = get(segment, l3 + 4).wrapping_add(number as u16);
-        put(segment, l3 + 4, id);
-        put(segment, l3 + 10, 0);
-        let checksum = internet_checksum(&[&segment[l3..l4]]);
-        segment[l3 + 10..l3 + 12].copy_from_slice(&checksum);
-        l3 + 12..l3 + 20
+    headers.l3_len = (packet.len() - l3) as u16;
+    if headers.marks.contains(wire::Marks::IPV4) {
+        put(packet, l3 + 2, headers.l3_len);
+        let id = get(packet, l3 + 4).wrapping_add(number as u16);
+        put(packet, l3 + 4, id);
+        put(packet, l3 + 10, 0);
+        let checksum = internet_checksum(&[&packet[l3..l4]]);
+        packet[l3 + 10..l3 + 12].copy_from_slice(&checksum);
     } else {
-        put(segment, l3 + 4, ip_len - 40);
-        l3 + 8..l3 + 40
-    };
-    let checksum_at = match headers.protocol {
-        protocol::TCP => {
-            let seq = headers.seq.wrapping_add((number * payload_bytes) as u32);
-            segment[l4 + 4..l4 + 8].copy_from_slice(&seq.to_be_bytes());
-            if !is_last {
-                segment[l4 + 13] &= !(tcp_flags::FIN | tcp_flags::PSH);
-            }
-            if number > 0 {
-                // The receiver hears of it once: RFC 3168 §6.1.2.
-                segment[l4 + 13] &= !tcp_flags::CWR;
-            }
-            l4 + 16
-        }
-        _ => {
-            put(segment, l4 + 4, transport_len);
-            l4 + 6
-        }
-    };
-    let [high, low] = transport_len.to_be_bytes();
-    // The sum itself, not its complement.
-    let pseudo =
-        internet_checksum(&[&segment[addresses], &[0, headers.protocol, high, low]]).map(|byte| !byte);
-    segment[checksum_at..checksum_at + 2].copy_from_slice(&pseudo);
+        put(packet, l3 + 4, headers.l3_len.wrapping_sub(40));
+    }
+    if headers.protocol == protocol::UDP {
+        let len = (packet.len() - l4) as u16;
+        put(packet, l4 + 4, len);
+        headers.seq = u32::from(len);
+    }
+}
+
+fn write_tcp(transport: &mut [u8], seq: u32, Part { number, payload_bytes, is_last }: Part) {
+    let seq = seq.wrapping_add((number * payload_bytes) as u32);
+    transport[4..8].copy_from_slice(&seq.to_be_bytes());
+    if !is_last {
+        transport[13] &= !(tcp_flags::FIN | tcp_flags::PSH);
+    }
+    if number > 0 {
+        // The receiver hears of it once: RFC 3168 §6.1.2.
+        transport[13] &= !tcp_flags::CWR;
+    }
 }
 
 fn get(bytes: &[u8], at: usize) -> u16 {
@@ -111,82 +195,4 @@ fn put(bytes: &mut [u8], at: usize, value: u16) {
 }
 
 #[cfg(test)]
-mod tests {
-    use etherparse::PacketBuilder;
-    use wire::{Checksums, verify};
-
-    use super::*;
-
-    fn data(payload: usize) -> Vec<u8> {
-        (0..payload).map(|at| (at * 7) as u8).collect()
-    }
-
-    fn tcp(payload: usize, is_ipv6: bool) -> Vec<u8> {
-        let builder = PacketBuilder::ethernet2([2; 6], [4; 6]);
-        let builder = match is_ipv6 {
-            false => builder.ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64),
-            true => builder.ipv6([1; 16], [2; 16], 64),
-        };
-        let mut frame = Vec::new();
-        let builder = builder.tcp(1_000, 80, u32::MAX - 1_000, 500).fin().psh().ack(7);
-        builder.write(&mut frame, &data(payload)).expect("a packet");
-        frame
-    }
-
-    fn segments(frame: &[u8], payload_bytes: usize) -> Vec<Vec<u8>> {
-        let mut all = Vec::new();
-        assert!(segment(frame, payload_bytes, &mut Vec::new(), &mut |part| all.push(part.to_vec())));
-        all
-    }
-
-    /// Each is a packet that a receiver takes, and together they are what was sent.
-    #[test]
-    fn segments_are_whole_packets() {
-        for is_ipv6 in [false, true] {
-            for (payload, payload_bytes, count) in [(10_000, 1_448, 7), (1_448, 1_448, 1), (2_897, 1_448, 3)]
-            {
-                let frame = tcp(payload, is_ipv6);
-                let whole = parse(LinkType::Ethernet, &frame, frame.len() as u32);
-                let segments = segments(&frame, payload_bytes);
-                assert_eq!(segments.len(), count);
-                let mut data = Vec::new();
-                for (number, segment) in segments.iter().enumerate() {
-                    let headers = parse(LinkType::Ethernet, segment, segment.len() as u32);
-                    assert_eq!(verify(segment, &headers), Checksums::Right, "{headers:?}");
-                    assert_eq!(headers.seq, whole.seq.wrapping_add(data.len() as u32));
-                    let is_last = number + 1 == count;
-                    assert_eq!(headers.tcp_flags & tcp_flags::FIN != 0, is_last);
-                    data.extend_from_slice(&segment[usize::from(headers.l4_offset) + 20..]);
-                    assert_eq!(
-                        headers.payload_len() as usize + 54 + if is_ipv6 { 20 } else { 0 },
-                        segment.len()
-                    );
-                }
-                assert_eq!(data, frame[frame.len() - payload..]);
-            }
-        }
-    }
-
-    #[test]
-    fn datagrams_are_segmented_too() {
-        let builder =
-            PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64).udp(1_000, 53);
-        let mut frame = Vec::new();
-        builder.write(&mut frame, &data(3_000)).expect("a packet");
-        let segments = segments(&frame, 1_200);
-        assert_eq!(segments.iter().map(Vec::len).collect::<Vec<_>>(), [1_242, 1_242, 642]);
-        for segment in segments {
-            let headers = parse(LinkType::Ethernet, &segment, segment.len() as u32);
-            assert_eq!((verify(&segment, &headers), headers.is_well_formed()), (Checksums::Right, true));
-        }
-    }
-
-    #[test]
-    fn other_packets_are_not_segmented() {
-        let mut never = |_: &mut [u8]| panic!("nothing is given");
-        for frame in [vec![], vec![0; 60], tcp(0, false)] {
-            assert!(!segment(&frame, 100, &mut Vec::new(), &mut never));
-        }
-        assert!(!segment(&tcp(100, false), 0, &mut Vec::new(), &mut never));
-    }
-}
+mod tests;

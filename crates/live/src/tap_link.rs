@@ -49,7 +49,11 @@ impl TapDevice {
         let mut options = File::options();
         let device = options.read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
         let device = device.open(DEVICE).map_err(|error| {
-            LiveError::helped(what.clone(), error, format!("{DEVICE} has to be there: modprobe tun"))
+            let help = match error.kind() {
+                ErrorKind::PermissionDenied => format!("This user may not open {DEVICE}: ls -l {DEVICE}"),
+                _ => format!("{DEVICE} has to be there: modprobe tun"),
+            };
+            LiveError::helped(what.clone(), error, help)
         })?;
         request.ifr_name.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte as libc::c_char);
         request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;

@@ -22,6 +22,8 @@ use wire::{LinkType, Stamp, complete, parse};
 use crate::clock::Clock;
 use crate::counters::{InterfaceCounters, Lost};
 use crate::link::Link;
+use crate::long::Long;
+use crate::offload::LeftToCard;
 use crate::packet_socket::sees_all;
 use crate::parts::Parts;
 use crate::xdp::{
@@ -38,8 +40,6 @@ const RING: u32 = 2_048;
 const LARGEST: u32 = 8 * RING;
 /// The shortest frame that the kernel sends: an Ethernet header.
 const SHORTEST: usize = 14;
-/// Drivers whose senders leave checksums to a card that never comes: the sender is on this machine.
-const WITHOUT_CARD: [&str; 4] = ["veth", "virtio_net", "tun", "dummy"];
 
 /// How often in a row a core passes on where another one has the rings of a queue, before it waits for them.
 const MISSES: u32 = 16;
@@ -67,6 +67,8 @@ pub(crate) struct XdpLink {
     completes: bool,
     /// Where frames may be longer than a page.
     parts: Option<Parts>,
+    /// Where packets may be longer than the MTU, and have to be segmented.
+    long: Option<Long>,
     /// By socket, how far its receive ring had come when that was noted last.
     marks: Box<[u32]>,
     /// Which queue is received from next.
@@ -95,6 +97,8 @@ pub(crate) struct LinkOptions {
     pub(crate) polls_driver: bool,
     /// How many cores have sockets.
     pub(crate) cores: usize,
+    /// Whether an interface is refused where packets may come that are to be segmented: another socket is told how.
+    pub(crate) refuses_long: bool,
 }
 
 /// A call of the driver takes as long as a few packets, and takes a batch of them.
@@ -126,7 +130,16 @@ impl XdpLink {
         umem: &Umem,
         options: LinkOptions,
     ) -> Result<Vec<XdpLink>, LiveError> {
-        let LinkOptions { number, waiting, frame_bytes, has_parts, sees_all, polls_driver, cores } = options;
+        let LinkOptions {
+            number,
+            waiting,
+            frame_bytes,
+            has_parts,
+            sees_all,
+            polls_driver,
+            cores,
+            refuses_long,
+        } = options;
         let rings = if steering.spread.is_some() { cores } else { 1 };
         if has_parts {
             check_room(interface, frame_bytes)?;
@@ -138,6 +151,17 @@ impl XdpLink {
                 "Have one thread in front of all cores: --front.",
             ));
         }
+        let left = LeftToCard::by(interface, program.mode());
+        if left.segments && refuses_long {
+            return Err(LiveError::refused(
+                format!(
+                    "packets come to interface `{}` as senders on this machine, or the kernel below it, merged them, and AF_XDP \
+                     does not tell how to segment them",
+                    interface.name
+                ),
+                "Nothing is lost by AF_PACKET, which tells it. --socket xdp segments TCP to the MTU, and loses merged datagrams.",
+            ));
+        }
         let sees_all = sees_all.then(|| self::sees_all(interface)).transpose()?.map(Arc::new);
         let filled = (waiting / interface.queues as usize).clamp(1, LARGEST as usize);
         // The rings that all sockets of a queue have are as large as those that each has for itself together, and have room for all
@@ -146,17 +170,27 @@ impl XdpLink {
         let of_all = of_cores.max(filled.next_power_of_two() as u32);
         // A core that lags behind does not keep all that waits for packets: others go on.
         let of_one = if cores == 1 { of_all } else { RING };
-        let options = SocketOptions {
+        let mut options = SocketOptions {
             fill: of_all,
             receive: of_one.min((2 * filled / rings).next_power_of_two() as u32).max(BATCH as u32),
             transmit: RING,
             completion: of_all,
-            takes_parts: has_parts,
+            takes_parts: has_parts || left.segments,
             busy_poll: polls_driver.then_some(POLL),
             ..SocketOptions::default()
         };
-        let open = |queue| XdpSocket::open(umem, interface, queue, &options);
-        let first = (0..interface.queues).map(open).collect::<Result<Vec<_>, _>>()?;
+        let open = |options: &SocketOptions| {
+            let open = |queue| XdpSocket::open(umem, interface, queue, options);
+            (0..interface.queues).map(open).collect::<Result<Vec<_>, _>>()
+        };
+        let first = match open(&options) {
+            // Before Linux 6.6 long packets are lost, and counted as too long.
+            Err(_) if left.segments && !has_parts => {
+                options.takes_parts = false;
+                open(&options)?
+            }
+            first => first?,
+        };
         let beside = |socket: &XdpSocket| {
             let mut beside = socket.beside(&options)?;
             if rings == 1 {
@@ -179,8 +213,9 @@ impl XdpLink {
             number,
             _sees_all: sees_all.clone(),
             filled,
-            completes: WITHOUT_CARD.contains(&interface.driver.as_str()),
+            completes: left.sums,
             parts: has_parts.then(|| Parts::new(umem, frame_bytes, interface.queues)),
+            long: left.segments.then(|| Long::new(interface.mtu, interface.queues)),
             next: 0,
             is_down: false,
             counters: InterfaceCounters::default(),
@@ -189,6 +224,11 @@ impl XdpLink {
             unsent: Vec::with_capacity(BATCH),
         };
         Ok(std::iter::once(first).chain(others).enumerate().map(link).collect())
+    }
+
+    /// Whether packets that are longer than the MTU may come, and are segmented.
+    pub(crate) fn segments(&self) -> bool {
+        self.long.is_some()
     }
 
     /// Has packets come to the sockets. Those that come before they have chunks are lost.
@@ -264,6 +304,12 @@ pub(crate) fn lock(program: &Mutex<XdpProgram>) -> MutexGuard<'_, XdpProgram> {
 
 impl Link for XdpLink {
     fn receive(&mut self, pool: &mut Pool, clock: &mut Clock, max: usize, frames: &mut Vec<Frame>) {
+        let begin = frames.len();
+        if let Some(long) = &mut self.long
+            && clock.hand_out(&mut long.waiting, max, frames) > 0
+        {
+            return;
+        }
         for _ in 0..self.sockets.len() {
             let queue = self.next;
             self.next = (self.next + 1) % self.sockets.len();
@@ -271,7 +317,10 @@ impl Link for XdpLink {
             if self.sockets[queue].receive(max, &mut self.descriptors) == 0 {
                 continue;
             }
-            let begin = frames.len();
+            if let Some(long) = &mut self.long {
+                long.receive(pool, queue, &mut self.descriptors, &mut self.counters);
+                clock.hand_out(&mut long.waiting, max, frames);
+            }
             for Descriptor { address, len, goes_on } in self.descriptors.drain(..) {
                 let lent = Lent { address, len };
                 let part = pool.receive_lent(Stamp::default(), LinkType::Ethernet, lent);
@@ -307,7 +356,7 @@ impl Link for XdpLink {
             let (data, len) = (frame.data(), frame.len() as u32);
             let bytes = &mut pool.buffer_mut(frame)[data];
             let headers = parse(LinkType::Ethernet, bytes, len);
-            complete(bytes, &headers);
+            self.counters.completed += u64::from(complete(bytes, &headers));
         }
     }
 
@@ -370,7 +419,8 @@ impl Link for XdpLink {
     }
 
     fn is_past_mark(&self) -> bool {
-        self.sockets.iter().zip(&self.marks).all(|(socket, mark)| socket.is_past(*mark))
+        self.long.as_ref().is_none_or(|long| long.waiting.is_empty())
+            && self.sockets.iter().zip(&self.marks).all(|(socket, mark)| socket.is_past(*mark))
     }
 
     fn unsent(&mut self) -> usize {
@@ -394,6 +444,7 @@ impl Link for XdpLink {
 
     fn close(&mut self, pool: &mut Pool) {
         self.parts.iter_mut().for_each(|parts| parts.close(pool));
+        self.long.iter_mut().for_each(|long| long.close(pool));
     }
 
     fn let_go(&mut self) -> bool {
@@ -410,7 +461,13 @@ impl Link for XdpLink {
         for socket in &self.sockets {
             let Ok(statistics) = socket.statistics() else { continue };
             counters.lost[Lost::QueueFull as usize] += statistics.receive_ring_full;
-            counters.lost[Lost::NoBuffer as usize] += statistics.receive_dropped;
+            // The kernel counts both as one; where it fills several chunks, nothing is too long for them.
+            let no_chunk = match socket.takes_parts() {
+                true => statistics.receive_dropped,
+                false => statistics.receive_dropped.min(statistics.fill_ring_empty),
+            };
+            counters.lost[Lost::NoBuffer as usize] += no_chunk;
+            counters.lost[Lost::TooLong as usize] += statistics.receive_dropped - no_chunk;
         }
         counters
     }
@@ -420,7 +477,11 @@ impl Link for XdpLink {
             true => "zero copy",
             false => "copy mode (the driver has no zero copy)",
         };
-        let parts = if self.parts.is_some() { ", several buffers a frame" } else { "" };
+        let parts = match (&self.parts, &self.long) {
+            (Some(_), None) => ", several buffers a frame",
+            (_, Some(_)) => ", long packets segmented",
+            (None, None) => "",
+        };
         format!("AF_XDP {copies}{parts}, XDP {}", lock(&self.program).mode())
     }
 }

@@ -78,12 +78,16 @@ const TUNNELS: [Tunnel; 21] = [
     ("IPv4 in IPv4", |packet| ipv4(if packet[0] >> 4 == 4 { 4 } else { 41 }, packet)),
     ("IP in IPv6", |packet| ipv6(if packet[0] >> 4 == 4 { 4 } else { 41 }, packet)),
     ("VXLAN", |packet| udp(4_789, &[&[8, 0, 0, 0, 0, 0, 42, 0], &of_ip(packet)[..]].concat())),
-    ("VXLAN at Linux's port", |packet| udp(8_472, &[&[8, 0, 0, 0, 0, 0, 42, 0], &of_ip(packet)[..]].concat())),
+    ("VXLAN at Linux's port", |packet| {
+        udp(8_472, &[&[8, 0, 0, 0, 0, 0, 42, 0], &of_ip(packet)[..]].concat())
+    }),
     ("VXLAN with a tag inside", |packet| {
         let tag = [&[0, 5], &of_ip(packet)[12..]].concat();
         udp(4_789, &[&[8, 0, 0, 0, 0, 0, 42, 0], &ethernet(0x8100, &tag)[..]].concat())
     }),
-    ("VXLAN with a group", |packet| udp(4_789, &[&[0x88, 0, 1, 2, 0, 0, 42, 0], &of_ip(packet)[..]].concat())),
+    ("VXLAN with a group", |packet| {
+        udp(4_789, &[&[0x88, 0, 1, 2, 0, 0, 42, 0], &of_ip(packet)[..]].concat())
+    }),
     ("VXLAN-GPE", |packet| udp(4_790, &[&[0x0c, 0, 0, 1, 0, 0, 42, 0], packet].concat())),
     ("Geneve", |packet| udp(6_081, &[&[0, 0, 0x65, 0x58, 0, 0, 42, 0], &of_ip(packet)[..]].concat())),
     ("Geneve with options", |packet| {
@@ -99,8 +103,12 @@ const TUNNELS: [Tunnel; 21] = [
     ("GRE with a key and numbers", |packet| {
         ipv4(47, &[&[0x30, 0], &of_ip(packet)[12..14], &[0, 0, 0, 7, 0, 0, 0, 9], packet].concat())
     }),
-    ("Ethernet in GRE", |packet| ipv6(47, &[&[0x20, 0, 0x65, 0x58, 0, 0, 0, 7], &of_ip(packet)[..]].concat())),
-    ("ERSPAN", |packet| ipv4(47, &[&[0x10, 0, 0x88, 0xbe, 0, 0, 0, 7], &[0x10; 8], &of_ip(packet)[..]].concat())),
+    ("Ethernet in GRE", |packet| {
+        ipv6(47, &[&[0x20, 0, 0x65, 0x58, 0, 0, 0, 7], &of_ip(packet)[..]].concat())
+    }),
+    ("ERSPAN", |packet| {
+        ipv4(47, &[&[0x10, 0, 0x88, 0xbe, 0, 0, 0, 7], &[0x10; 8], &of_ip(packet)[..]].concat())
+    }),
     ("MPLS in GRE", |packet| ipv4(47, &[&[0, 0, 0x88, 0x47, 0, 1, 0x01, 64], packet].concat())),
     ("SRv6", |packet| routed(if packet[0] >> 4 == 4 { 4 } else { 41 }, [7; 16], packet)),
     ("Ethernet in SRv6", |packet| routed(143, [7; 16], &of_ip(packet))),
@@ -188,7 +196,8 @@ fn what_is_source_routed_is_completed() {
 #[test]
 fn sctp_is_completed() {
     let chunk = [1, 0, 0, 20, 1, 2, 3, 4, 0, 1, 0, 0, 0, 10, 0, 10, 5, 6, 7, 8];
-    let packet = |crc: [u8; 4]| ipv4(132, &[&[0x03, 0xe8, 0x07, 0xd0, 0, 0, 0, 0], &crc[..], &chunk].concat());
+    let packet =
+        |crc: [u8; 4]| ipv4(132, &[&[0x03, 0xe8, 0x07, 0xd0, 0, 0, 0, 0], &crc[..], &chunk].concat());
     let frame = packet([0; 4]);
     let mut crc = !0_u32;
     for byte in &frame[34..] {
@@ -212,7 +221,8 @@ fn what_is_told_is_completed() {
         assert!(complete_at(&mut frame, 33 + l4, 16));
         assert_eq!(frame[33..], inner);
     }
-    for (start, offset) in [(0, 5), (5, 0), (6, 0), (0, 6), (usize::MAX, 16), (0, usize::MAX), (0, 8), (3, 8)] {
+    for (start, offset) in [(0, 5), (5, 0), (6, 0), (0, 6), (usize::MAX, 16), (0, usize::MAX), (0, 8), (3, 8)]
+    {
         assert!(!complete_at(&mut [0; 6], start, offset), "{start} {offset}");
     }
 }

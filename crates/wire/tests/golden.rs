@@ -440,6 +440,16 @@ fn every_reason_to_be_malformed() {
             Some(Malformed::Ipv6ExtensionTruncated),
         ),
         ("a whole AH", RawIp, v6("000c", "33", "3b01 0000 0000 0000 0000 0000"), ok),
+        // Options are not read, however many: RFC 8200 §4 has routers pass them by, and hosts may refuse more than 8 of them
+        // (RFC 8504 §5.3).
+        ("46 Pad1", RawIp, v6("0030", "3c", &format!("3b05 {}", "00".repeat(46))), ok),
+        ("40 PadN", RawIp, v6("0058", "00", &format!("3b0a {} 0104 0000 0000", "0100".repeat(40))), ok),
+        (
+            "40 unknown ones",
+            RawIp,
+            v6("00a8", "3c", &format!("3b14 {} 0104 0000 0000", "1e02 abcd".repeat(40))),
+            ok,
+        ),
         ("8 extensions", RawIp, v6("0040", "3c", &options(8, "3b")), ok),
         ("9", RawIp, v6("0048", "3c", &options(9, "3b")), Some(Malformed::TooManyIpv6Extensions)),
         ("the longest datagram", RawIp, v6("000f", "2c", "1100 fff8 0000 0000 aaaa aaaa aaaa aa"), ok),

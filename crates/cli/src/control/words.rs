@@ -291,6 +291,8 @@ pub struct InterfaceCounts {
     pub received_bytes: u64,
     pub sent: u64,
     pub sent_bytes: u64,
+    /// Received packets of which a checksum was left to a card, and was computed here.
+    pub completed: u64,
     /// By reason, those that are not 0.
     pub lost: BTreeMap<String, u64>,
 }
@@ -306,6 +308,7 @@ impl InterfaceCounts {
             received_bytes: counters.received_bytes,
             sent: counters.sent,
             sent_bytes: counters.sent_bytes,
+            completed: counters.completed,
             lost: lost.map(|(why, count)| (why.name().to_owned(), count)).collect(),
         }
     }

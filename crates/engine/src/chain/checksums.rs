@@ -49,7 +49,8 @@ pub struct ChecksumSample {
     pub right: u64,
     /// Packets with a wrong one.
     pub wrong: u64,
-    /// Of the wrong ones, packets whose transport checksum was left to the sender's network card.
+    /// Of the wrong ones, packets of which a checksum was left to the sender's network card: the transport's, or that of the
+    /// IPv4 header.
     pub left_to_card: u64,
 }
 

@@ -288,6 +288,9 @@ pub struct InterfaceReport {
     pub sent: u64,
     /// Their bytes.
     pub sent_bytes: u64,
+    /// Received packets of which a checksum was left to a card, and was computed here; each segment counts where a packet was
+    /// segmented.
+    pub completed: u64,
     /// Packets that were not received, or not sent, by reason. Reasons that lost nothing are left out.
     pub lost: BTreeMap<String, u64>,
 }

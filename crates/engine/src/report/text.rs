@@ -146,7 +146,13 @@ fn interfaces(all: &[InterfaceReport]) -> String {
     };
     let header = ["interface", "received", "bytes", "sent", "bytes", "lost"];
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
-    format!("\n{}", table(&header, &rows, 1))
+    let completed = all.iter().filter(|interface| interface.completed > 0);
+    let completed = completed.map(|of| format!("{} of {}", count(of.completed), of.name));
+    let completed = match completed.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => none,
+        some => format!("checksums left to a card and computed here: {some}\n"),
+    };
+    format!("\n{}{completed}", table(&header, &rows, 1))
 }
 
 /// What a router did.

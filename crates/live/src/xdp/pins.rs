@@ -107,7 +107,11 @@ impl Pins {
 fn cannot(what: &str, path: &Path, error: io::Error) -> LiveError {
     let what = format!("cannot {what} {}, which keeps an XDP program when its process dies", path.display());
     match error.raw_os_error() {
-        Some(libc::EACCES) => LiveError::of(what, error),
+        Some(libc::EACCES) => LiveError::helped(
+            what,
+            error,
+            "This process may not write there: run it as root, or name a folder of its own in a BPF file system: --pins FOLDER",
+        ),
         _ => LiveError::helped(
             what,
             error,

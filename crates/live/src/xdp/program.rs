@@ -489,6 +489,12 @@ fn failed(what: &str, interface: &str, error: &(dyn Error + 'static)) -> LiveErr
     // What the kernel's verifier has to say fills pages, and is never the same twice.
     chain.iter_mut().for_each(|text| text.truncate(text.find(". Verifier output").unwrap_or(text.len())));
     match root {
+        // Rights that are missing are EPERM. This is the verifier's answer.
+        Some(code @ libc::EACCES) => LiveError::helped(
+            format!("{what}: {}", chain.join(": ")),
+            io::Error::from_raw_os_error(code),
+            "The kernel's verifier refuses the program: please report it, with `uname -r`. AF_PACKET works without.",
+        ),
         Some(code) => {
             LiveError::of(format!("{what}: {}", chain.join(": ")), io::Error::from_raw_os_error(code))
         }

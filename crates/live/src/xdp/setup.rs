@@ -74,7 +74,7 @@ pub(super) fn socket(name: &str) -> Result<OwnedFd, LiveError> {
         Some(libc::EAFNOSUPPORT) => {
             LiveError::helped(what, error, "This kernel was built without XDP_SOCKETS: use AF_PACKET.")
         }
-        _ => LiveError::of(what, error),
+        _ => LiveError::of_rights(what, error, &[caps::Capability::CAP_NET_RAW]),
     })
 }
 
@@ -82,7 +82,8 @@ pub(super) fn socket(name: &str) -> Result<OwnedFd, LiveError> {
 pub(super) fn register(fd: &OwnedFd, umem: &Umem, what: impl Fn() -> String) -> Result<(), LiveError> {
     let set = set(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &umem.registration());
     set.map_err(|error| match error.raw_os_error() {
-        Some(libc::ENOBUFS | libc::ENOMEM) => LiveError::helped(
+        Some(libc::ENOMEM) => LiveError::helped(what(), error, "This machine has not so much memory free."),
+        Some(libc::ENOBUFS) => LiveError::helped(
             what(),
             error,
             "The kernel may not lock that much memory: ulimit -l unlimited, or run as root.",

@@ -68,6 +68,7 @@ pub struct XdpSocket {
     /// What all sockets of the queue have in common.
     common: Arc<Common>,
     is_zero_copy: bool,
+    takes_parts: bool,
     polls: bool,
     queue: u32,
     interface: Interface,
@@ -218,6 +219,7 @@ impl XdpSocket {
             transmit: unsafe { Producer::new(transmit) },
             common: Arc::new(common),
             is_zero_copy: flags.flags & libc::XDP_OPTIONS_ZEROCOPY != 0,
+            takes_parts: options.takes_parts,
             polls: options.busy_poll.is_some(),
             queue,
             interface: interface.clone(),
@@ -225,6 +227,11 @@ impl XdpSocket {
             _transmit_map: transmit_map,
             umem: umem.clone(),
         })
+    }
+
+    /// Whether a packet that is longer than a chunk comes in several.
+    pub fn takes_parts(&self) -> bool {
+        self.takes_parts
     }
 
     /// Opens another socket of this one's queue, for another thread. Both have one memory, one fill and one completion ring:
@@ -246,6 +253,7 @@ impl XdpSocket {
             transmit: unsafe { Producer::new(transmit) },
             common: Arc::clone(&self.common),
             is_zero_copy: self.is_zero_copy,
+            takes_parts: options.takes_parts,
             polls: options.busy_poll.is_some(),
             queue,
             interface: interface.clone(),

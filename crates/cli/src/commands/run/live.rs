@@ -201,6 +201,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
             received_bytes: counters.received_bytes,
             sent: counters.sent,
             sent_bytes: counters.sent_bytes,
+            completed: counters.completed,
             lost: lost.map(|(why, count)| (why.name().to_owned(), count)).collect::<BTreeMap<_, _>>(),
         }
     });
