@@ -57,16 +57,57 @@ fn what_is_not_the_page_is_refused() {
 #[test]
 fn clients_that_say_nothing_keep_nobody_waiting() {
     let (_, server) = server();
-    let silent: Vec<_> =
-        (1..CLIENTS_MAX).map(|_| TcpStream::connect(server.address()).expect("it listens")).collect();
+    // More than there are places for: each beyond them takes the place of the one that came first.
+    let mut silent: Vec<_> =
+        (0..CLIENTS_MAX + 2).map(|_| TcpStream::connect(server.address()).expect("it listens")).collect();
+    let begin = Instant::now();
     assert!(fetch(server.address(), PATIENCE).is_ok());
-    // Those beyond are turned away, until a silent one has been given up.
-    let _last = TcpStream::connect(server.address()).expect("it listens");
-    let answered = (0..100).find(|_| {
-        thread::sleep(NAP);
-        fetch(server.address(), PATIENCE).is_ok()
+    assert!(begin.elapsed() < PATIENCE / 2, "nobody's patience had to end: {:?}", begin.elapsed());
+    silent[0].set_read_timeout(Some(PATIENCE / 2)).expect("a socket");
+    assert_eq!(silent[0].read(&mut [0; 9]).ok(), Some(0), "the first one is disconnected");
+}
+
+/// Slow clients hold their places for a bounded time, whatever part of the exchange they are slow in.
+#[test]
+fn a_client_that_trickles_is_given_up() {
+    let (_, server) = server();
+    let cases: [(&[u8], Duration); 2] =
+        [(b"GET /metrics HTTP/1.1\r\n\r\n", FAREWELL), (b"GET /metrics HTTP/1.1\r\nX: ", PATIENCE)];
+    for (request, most) in cases {
+        let mut stream = TcpStream::connect(server.address()).expect("it listens");
+        stream.write_all(request).expect("it reads");
+        let begin = Instant::now();
+        // Writing fails when the server has closed the connection.
+        while stream.write_all(b"x").is_ok() && begin.elapsed() < 3 * PATIENCE {
+            thread::sleep(NAP);
+        }
+        assert!(begin.elapsed() < most + PATIENCE, "held for {:?} behind {request:?}", begin.elapsed());
+    }
+}
+
+/// A client that reads its answer bit by bit.
+#[test]
+fn a_write_is_over_in_time_though_each_part_makes_progress() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let mut reads = TcpStream::connect(listener.local_addr().expect("it has one")).expect("it listens");
+    let (writes, _) = listener.accept().expect("it came");
+    let (begin, patience) = (Instant::now(), Duration::from_millis(300));
+    let error = thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            let mut until = Until { stream: &writes, end: begin + patience };
+            // A part at a time: each of them is in time by itself.
+            let written = (0..100_000).try_for_each(|_| until.write_all(&[0; 4_096]));
+            let _ = writes.shutdown(Shutdown::Both);
+            written
+        });
+        let mut bytes = vec![0; 256 << 10];
+        while reads.read(&mut bytes).is_ok_and(|read| read > 0) {
+            thread::sleep(NAP);
+        }
+        writing.join().expect("no panic").expect_err("it does not end by itself")
     });
-    assert!(answered.is_some(), "{} silent clients are never given up", silent.len());
+    assert!([io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock].contains(&error.kind()), "{error}");
+    assert!(begin.elapsed() < 20 * patience, "{:?}", begin.elapsed());
 }
 
 #[test]
