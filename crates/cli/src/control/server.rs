@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process;
@@ -12,6 +13,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
+use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
+use nix::sys::stat::{Mode, fchmod};
 
 use super::streams::Streams;
 use super::subject::Subject;
@@ -87,16 +90,27 @@ fn listen(path: &Path) -> std::io::Result<UnixListener> {
     beside.push(format!(".{}", process::id()));
     let beside = PathBuf::from(beside);
     let _ = fs::remove_file(&beside);
-    let listener = UnixListener::bind(&beside)?;
-    let moved = fs::set_permissions(&beside, fs::Permissions::from_mode(0o600))
-        .and_then(|()| fs::rename(&beside, path));
-    match moved {
+    let listener = private(&beside)?;
+    match fs::rename(&beside, path) {
         Ok(()) => Ok(listener),
         Err(error) => {
             let _ = fs::remove_file(&beside);
             Err(error)
         }
     }
+}
+
+/// A socket of mode 0600 from the moment that it has a name, whatever the process's umask: the kernel gives the name the
+/// mode that the socket has (`unix_bind`, Linux).
+fn private(path: &Path) -> std::io::Result<UnixListener> {
+    let address = UnixAddr::new(path)?;
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let socket = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
+    socket::bind(socket.as_raw_fd(), &address)?;
+    // As many may wait to be answered as with the standard library's listener.
+    socket::listen(&socket, Backlog::new(128)?)?;
+    Ok(UnixListener::from(socket))
 }
 
 /// Answers one who is connected, line by line, until it goes or the run ends.
@@ -197,5 +211,40 @@ impl Hangups {
                 };
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// Looked at by another thread all the while. No usual umask makes it 0600 by itself.
+    #[test]
+    fn nobody_ever_finds_the_socket_with_another_mode() {
+        let path = std::env::temp_dir().join(format!("paceline-{}-mode", process::id()));
+        let is_over = AtomicBool::new(false);
+        let seen = thread::scope(|scope| {
+            let looks = scope.spawn(|| {
+                let mut modes = std::collections::BTreeSet::new();
+                while !is_over.load(Ordering::Relaxed) {
+                    modes.extend(fs::symlink_metadata(&path).map(|found| found.permissions().mode() & 0o777));
+                }
+                modes
+            });
+            let makes = scope.spawn(|| {
+                for _ in 0..2_000 {
+                    let listener = private(&path).expect("a temporary folder");
+                    UnixStream::connect(&path).expect("it listens");
+                    drop(listener);
+                    fs::remove_file(&path).expect("it is there");
+                }
+            });
+            makes.join().expect("no panic");
+            is_over.store(true, Ordering::Relaxed);
+            looks.join().expect("no panic")
+        });
+        assert_eq!(seen, [0o600].into(), "{seen:o?}");
     }
 }
