@@ -14,7 +14,10 @@ use landlock::{
 };
 use nix::fcntl::AtFlags;
 use nix::unistd::{AccessFlags, faccessat};
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch,
+};
 
 pub use caps::Capability;
 
@@ -117,53 +120,121 @@ fn write_only_in(written: &[&Path]) -> bool {
 }
 
 /// System calls that nothing here makes, and that whoever takes the process over would like to make.
-const REFUSED: [libc::c_long; 34] = [
+const REFUSED: [libc::c_long; 49] = [
+    // Other programs, and other processes' memory.
     libc::SYS_execve,
     libc::SYS_execveat,
+    libc::SYS_personality,
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
     libc::SYS_kcmp,
     libc::SYS_pidfd_getfd,
+    // File systems, by the old calls and by the new ones.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_move_mount,
     libc::SYS_open_tree,
+    OPEN_TREE_ATTR,
+    libc::SYS_mount_setattr,
     libc::SYS_fsopen,
+    libc::SYS_fspick,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
     libc::SYS_pivot_root,
     libc::SYS_chroot,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_fanotify_init,
+    // Namespaces: for `clone` see NAMESPACES.
     libc::SYS_setns,
     libc::SYS_unshare,
+    // The kernel itself.
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_delete_module,
     libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
     libc::SYS_reboot,
     libc::SYS_swapon,
     libc::SYS_swapoff,
     libc::SYS_acct,
+    libc::SYS_syslog,
     libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    // The clock.
     libc::SYS_settimeofday,
     libc::SYS_clock_settime,
+    libc::SYS_adjtimex,
+    libc::SYS_clock_adjtime,
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
-    libc::SYS_open_by_handle_at,
+    // What attacks on the kernel like to begin with.
     libc::SYS_userfaultfd,
     libc::SYS_perf_event_open,
     libc::SYS_io_uring_setup,
 ];
 
+/// Those that only this architecture has: ports of the machine, and segments.
+#[cfg(target_arch = "x86_64")]
+const REFUSED_HERE: [libc::c_long; 3] = [libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt];
+#[cfg(not(target_arch = "x86_64"))]
+const REFUSED_HERE: [libc::c_long; 0] = [];
+
+/// `open_tree_attr` of Linux 6.15.
+const OPEN_TREE_ATTR: libc::c_long = 467;
+
+/// Flags by which `clone` makes what `unshare` makes.
+const NAMESPACES: [libc::c_int; 7] = [
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWCGROUP,
+];
+
+/// From this number on system calls are those of another ABI: on x86-64 x32, which has all of them once more.
+const OTHER_ABI: u32 = 0x4000_0000;
+
 fn refuse_calls() -> Option<()> {
-    let calls: BTreeMap<i64, Vec<_>> = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    let mut calls: BTreeMap<i64, Vec<_>> =
+        REFUSED.iter().chain(&REFUSED_HERE).map(|call| (*call, Vec::new())).collect();
+    let asks = |flag: libc::c_int| {
+        let flag = flag as u64;
+        let of_flags =
+            SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(flag), flag).ok()?;
+        SeccompRule::new(vec![of_flags]).ok()
+    };
+    calls.insert(libc::SYS_clone, NAMESPACES.into_iter().map(asks).collect::<Option<_>>()?);
+    let mut program = refusing(calls, libc::EPERM)?;
+    // Before all else: the number as it is, and whether it is below.
+    let begins = [
+        (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, OTHER_ABI, 1),
+        (libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32, 0),
+    ];
+    let begins = begins.map(|(code, k, jf)| seccompiler::sock_filter { code: code as u16, jt: 0, jf, k });
+    program.splice(..0, begins);
+    seccompiler::apply_filter(&program).ok()?;
+    // Its flags are in memory, where a filter cannot look. Libraries go on with `clone` where the kernel has none.
+    let clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    seccompiler::apply_filter(&refusing(clone3, libc::ENOSYS)?).ok()
+}
+
+/// A filter by which these calls fail with an error.
+fn refusing(calls: BTreeMap<i64, Vec<SeccompRule>>, error: libc::c_int) -> Option<BpfProgram> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).ok()?;
-    let refuse = SeccompAction::Errno(libc::EPERM as u32);
-    let filter = SeccompFilter::new(calls, SeccompAction::Allow, refuse, arch).ok()?;
-    let program = BpfProgram::try_from(filter).ok()?;
-    seccompiler::apply_filter(&program).ok()
+    let refuse = SeccompAction::Errno(error as u32);
+    BpfProgram::try_from(SeccompFilter::new(calls, SeccompAction::Allow, refuse, arch).ok()?).ok()
 }
 
 #[cfg(test)]
+#[allow(unsafe_code)]
 mod tests {
     use std::os::unix::fs::symlink;
     use std::{fs, process, thread};
@@ -205,6 +276,38 @@ mod tests {
         println!("{confined}");
         assert!(fs::write(&other, "a").is_ok(), "this thread is as before");
         folders.iter().for_each(|folder| _ = fs::remove_dir_all(folder));
+    }
+
+    /// What a system call fails with, with arguments that none of them does anything with.
+    fn error_of(call: libc::c_long, first: libc::c_long) -> Option<i32> {
+        // SAFETY: the arguments are no addresses of anything, and no calls here take them for a wish: without the filter
+        // they would fail, too.
+        let done = unsafe { libc::syscall(call, first, -1, -1, -1, -1, -1) };
+        if done < 0 { std::io::Error::last_os_error().raw_os_error() } else { None }
+    }
+
+    /// Each of them, by either of the machine's ABIs; and threads go on to start.
+    #[test]
+    fn a_confined_thread_is_refused_each_of_these_calls() {
+        let asked = thread::spawn(|| {
+            if !confine(&[]).seccomp {
+                println!("skipped: this kernel has no seccomp");
+                return;
+            }
+            for call in REFUSED.into_iter().chain(REFUSED_HERE) {
+                assert_eq!(error_of(call, -1), Some(libc::EPERM), "system call {call}");
+            }
+            for call in [libc::SYS_getpid, libc::SYS_kexec_file_load, 520] {
+                let call = call | libc::c_long::from(OTHER_ABI);
+                assert_eq!(error_of(call, -1), Some(libc::EPERM), "system call {call:#x}");
+            }
+            for flag in NAMESPACES {
+                assert_eq!(error_of(libc::SYS_clone, flag.into()), Some(libc::EPERM), "clone with {flag:#x}");
+            }
+            assert_eq!(error_of(libc::SYS_clone3, 0), Some(libc::ENOSYS));
+            assert_eq!(thread::spawn(|| 7).join().ok(), Some(7), "a thread is no namespace");
+        });
+        asked.join().expect("no panic");
     }
 
     #[test]
