@@ -252,6 +252,25 @@ fn nothing_passes_until_the_next_run() {
     let again = unblock("in");
     assert_eq!(again.status.code(), Some(2));
     assert!(stderr(&again).contains("no dead run blocks interface `in`"), "{}", stderr(&again));
+
+    // Without --pins it is found where the run had it; in another place it is said that there is something.
+    start(&lan, "block", &pins).die();
+    let unblock = |more: &[&str]| {
+        let mut command = lan.gateway.command(env!("CARGO_BIN_EXE_paceline"));
+        command.args(["ctl", "unblock"]).args(more).output().expect("it starts")
+    };
+    let elsewhere = unblock(&["in", "--pins", &lan.folder.file("empty")]);
+    assert_eq!(elsewhere.status.code(), Some(2));
+    assert!(stderr(&elsewhere).contains("It has an XDP program, and none"), "{}", stderr(&elsewhere));
+    for interface in ["in", "out"] {
+        let output = unblock(&[interface]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stderr(&output).contains(&format!("--pins {pins}")), "{}", stderr(&output));
+    }
+    assert!(passes(&lan, OUTSIDE), "unblocked");
+    let again = unblock(&["in"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(stderr(&again).contains(&file_system.0), "where it was looked: {}", stderr(&again));
 }
 
 /// A start that fails leaves nothing behind.

@@ -30,6 +30,7 @@ mod host;
 mod interface;
 mod keeper;
 mod link;
+mod link_info;
 mod long;
 mod marks;
 mod offload;

@@ -113,9 +113,9 @@ pub enum What {
         /// The interface, in this network namespace
         #[arg(value_name = "IF")]
         interface: String,
-        /// The folder that the run had as --pins
-        #[arg(long, value_name = "FOLDER", default_value = "/sys/fs/bpf/paceline")]
-        pins: PathBuf,
+        /// The folder that the run had as --pins [default: /sys/fs/bpf/paceline, else all BPF file systems are searched]
+        #[arg(long, value_name = "FOLDER")]
+        pins: Option<PathBuf>,
     },
 }
 
@@ -150,7 +150,7 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
         What::Move { entry, core } => Request::Move { entry: *entry, core: *core },
         What::Pin { entry, core } => Request::Pin { entry: *entry, core: *core },
         What::Unpin { entry } => Request::Unpin { entry: *entry },
-        What::Unblock { interface, pins } => return unblock(interface, pins),
+        What::Unblock { interface, pins } => return unblock(interface, pins.as_deref()),
         What::Reload { chain } => {
             let name = chain.display().to_string();
             let text = read_text("the chain file", chain)?;
@@ -177,18 +177,42 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
 }
 
 /// Takes off what keeps packets from an interface.
-fn unblock(interface: &str, pins: &Path) -> Result<ExitCode, Failure> {
-    match Pins::at(pins).unblock(interface).map_err(Failure::usage)? {
-        true => output::print(&format!("packets of {interface} go to the kernel again\n"))?,
-        false => {
-            return Err(Failure::usage(format!(
-                "no dead run blocks interface `{interface}`\nThere is nothing of it in {}. Ask in the network namespace of the \
-                 run, and with its --pins.",
-                pins.display()
-            )));
+fn unblock(interface: &str, pins: Option<&Path>) -> Result<ExitCode, Failure> {
+    let first = pins.map_or_else(Pins::default, Pins::at);
+    let mut was_there = first.unblock(interface).map_err(Failure::usage)?;
+    if !was_there && pins.is_none() {
+        for elsewhere in Pins::search(interface) {
+            was_there |= elsewhere.unblock(interface).map_err(Failure::usage)?;
+            eprintln!("note: the run had --pins {}", elsewhere.folder().display());
         }
     }
+    match was_there {
+        true => output::print(&format!("packets of {interface} go to the kernel again\n"))?,
+        false => return Err(Failure::usage(nothing_blocks(interface, &first, pins.is_none()))),
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where it was looked for what keeps packets from an interface, and where else it may be.
+fn nothing_blocks(interface: &str, first: &Pins, is_searched: bool) -> String {
+    let mounted: Vec<String> = Pins::file_systems().iter().map(|path| path.display().to_string()).collect();
+    let looked = match (is_searched, &mounted[..]) {
+        (false, _) => format!("in {}", first.folder().display()),
+        (true, []) => "here: no BPF file system is mounted".to_owned(),
+        (true, mounted) => format!("in the BPF file systems mounted here, {}", mounted.join(" and ")),
+    };
+    let with_pins = if is_searched { "" } else { ", and with its --pins, or without that option" };
+    match Pins::is_any_at(interface) {
+        true => format!(
+            "no dead run that blocks interface `{interface}` is found\nIt has an XDP program, and none of a run is named {looked}. If \
+             a run's is named in a BPF file system that is not mounted here, ask where it is: `ip netns exec` hides /sys/fs/bpf, \
+             `nsenter --net=/run/netns/NAME` does not. If the program is another's: ip link set dev {interface} xdp off"
+        ),
+        false => format!(
+            "no dead run blocks interface `{interface}`\nThere is nothing of it {looked}, and no XDP program is at an interface of \
+             that name. Ask in the network namespace of the run{with_pins}."
+        ),
+    }
 }
 
 /// Shows the way of packets, as long as there are some.

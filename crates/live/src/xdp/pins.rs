@@ -9,8 +9,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use nix::net::if_::if_nametoindex;
+
 use super::link::{self, AttachMode};
+use crate::link_info;
 use crate::{Interface, LiveError};
+
+/// How deep a BPF file system is searched, in folders, and how many entries of it at most.
+const DEPTH: usize = 8;
+const ENTRIES: usize = 100_000;
 
 /// The folder of such names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +72,47 @@ impl Pins {
         Ok(was_there)
     }
 
+    /// The folders in which a process named the program that is at an interface of this network namespace, in all BPF file
+    /// systems that are mounted here.
+    pub fn search(interface: &str) -> Vec<Pins> {
+        let Ok(index) = if_nametoindex(interface) else { return Vec::new() };
+        let mut found = Vec::new();
+        for mounted in Pins::file_systems() {
+            let (mut folders, mut left) = (vec![(mounted, 0)], ENTRIES);
+            while let Some((folder, depth)) = folders.pop() {
+                let pins = Pins::at(&folder);
+                let is_there =
+                    |mode| link::pinned(&pins.path(interface, mode)).is_ok_and(|(_, of)| of == index);
+                if MODES.into_iter().any(is_there) {
+                    found.push(pins);
+                }
+                let entries = fs::read_dir(&folder).into_iter().flatten().flatten().take(left);
+                let entries: Vec<fs::DirEntry> = entries.collect();
+                left -= entries.len();
+                let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+                let within = entries.iter().filter(|entry| depth < DEPTH && is_folder(entry));
+                folders.extend(within.map(|entry| (entry.path(), depth + 1)));
+            }
+        }
+        found
+    }
+
+    /// Where BPF file systems are mounted, as this process sees them.
+    pub fn file_systems() -> Vec<PathBuf> {
+        let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap_or_default();
+        let of_line = |line: &str| {
+            let mut words = line.split(' ').skip(1);
+            let (folder, kind) = (words.next()?, words.next()?);
+            (kind == "bpf").then(|| PathBuf::from(unescaped(folder)))
+        };
+        mounts.lines().filter_map(of_line).collect()
+    }
+
+    /// Whether an interface has an XDP program, whosever it is.
+    pub fn is_any_at(interface: &str) -> bool {
+        if_nametoindex(interface).map_err(io::Error::from).and_then(link_info::has_program).unwrap_or(false)
+    }
+
     /// Puts a program in the place of the one that a dead process left at the interface, if one did.
     pub(super) fn take_over<'a>(
         &self,
@@ -104,6 +152,22 @@ impl Pins {
     }
 }
 
+/// A path as `/proc/mounts` has it, where spaces and the like are octal: `\040`.
+fn unescaped(text: &str) -> String {
+    let mut parts = text.split('\\');
+    let mut path = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                path.push(char::from(byte));
+                path.push_str(&part[3..]);
+            }
+            None => path.push_str(part),
+        }
+    }
+    path
+}
+
 fn cannot(what: &str, path: &Path, error: io::Error) -> LiveError {
     let what = format!("cannot {what} {}, which keeps an XDP program when its process dies", path.display());
     match error.raw_os_error() {
@@ -136,6 +200,20 @@ impl Drop for Pin {
     fn drop(&mut self) {
         if !self.outlives {
             let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounted_paths_are_read_back() {
+        for (text, path) in
+            [("/sys/fs/bpf", "/sys/fs/bpf"), ("/a\\040b/\\134c", "/a b/\\c"), ("\\04", "04"), ("", "")]
+        {
+            assert_eq!(unescaped(text), path, "{text}");
         }
     }
 }
