@@ -25,6 +25,13 @@ struct xdp_md {
     u32 ingress_ifindex, rx_queue_index, egress_ifindex;
 };
 
+/* A packet in the network stack, as far as it is read here. */
+struct __sk_buff {
+    u32 length, before_data[18], data, data_end;
+};
+/* What a program there answers: the next one decides, or nobody gets the packet. */
+enum { TCX_NEXT = -1, TCX_DROP = 2 };
+
 /* Helpers, by their numbers. */
 static void *(*const map_lookup)(const void *map, const void *key) = (void *)1;
 static u64 (*const clock_ns)(void) = (void *)5;
@@ -33,6 +40,7 @@ static long (*const redirect_map)(const void *map, u64 key, u64 flags) = (void *
 
 static u64 (*const frame_length)(const struct xdp_md *packet) = (void *)188;
 static long (*const load_bytes)(const struct xdp_md *packet, u32 offset, void *to, u32 bytes) = (void *)189;
+static long (*const pull_data)(struct __sk_buff *packet, u32 bytes) = (void *)39;
 static long (*const adjust_head)(struct xdp_md *packet, int by) = (void *)44;
 static long (*const adjust_meta)(struct xdp_md *packet, int by) = (void *)54;
 

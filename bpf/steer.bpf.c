@@ -20,8 +20,8 @@ enum {
     PASS_GROUPS = 16,        /* frames to several stations: multicast, broadcast */
 };
 const volatile u32 rules = 0;
-/* What becomes of packets of queues without a socket: XDP_PASS, or XDP_DROP where nothing is to pass once the sockets'
- * process is dead. */
+/* What becomes of packets of queues without a socket: XDP_PASS, or XDP_DROP where nothing is to pass beside the sockets,
+ * by queues that the interface gets later, or once the sockets' process is dead. */
 const volatile u32 without_socket = XDP_PASS;
 
 /* How many cores have sockets of their own at each queue; 0 where one thread has all sockets, and nothing is hashed. */
@@ -114,6 +114,28 @@ INLINE u32 rule_of_ipv6(const void *at, const void *end)
     return rule_of(&address, ip->next, next, end);
 }
 
+/* Whether it is for an address of the host's that a chain has: such a frame is for one station, whatever its Ethernet
+ * address says, and not past the chain. */
+INLINE int is_to_chain(u16 type, const void *at, const void *end)
+{
+    struct address address = {{0, 0, NET32(0xffff), 0}};
+    if (type == TYPE_IPV4) {
+        const struct ipv4 *ip = at;
+        if ((const void *)(ip + 1) > end)
+            return 0;
+        address.words[3] = ip->destination;
+    } else if (type == TYPE_IPV6) {
+        const struct ipv6 *ip = at;
+        if ((const void *)(ip + 1) > end)
+            return 0;
+        address = (struct address){{ip->destination[0], ip->destination[1], ip->destination[2], ip->destination[3]}};
+    } else {
+        return 0;
+    }
+    const u8 *passes = map_lookup(&host_addresses, &address);
+    return passes && *passes == ITS_PORTS;
+}
+
 INLINE u32 rule_of_frame(const void *at, const void *end)
 {
     const struct ethernet *ethernet = at;
@@ -131,7 +153,7 @@ INLINE u32 rule_of_frame(const void *at, const void *end)
         type = NET16(vlan->type);
         at = vlan + 1;
     }
-    if (rules & PASS_GROUPS && ethernet->destination[0] & 1)
+    if (rules & PASS_GROUPS && ethernet->destination[0] & 1 && !is_to_chain(type, at, end))
         return NEIGHBOUR;
     if (type == TYPE_ARP)
         return rules & PASS_NEIGHBOURS ? NEIGHBOUR : REDIRECTED;
@@ -219,6 +241,32 @@ SEC("xdp")
 int steer_tags(struct xdp_md *packet)
 {
     return steer_frame(packet, 1);
+}
+
+/* In the place of a program that is installed once more: nobody gets anything meanwhile. */
+SEC("xdp.frags")
+int drop(struct xdp_md *packet)
+{
+    (void)packet;
+    return XDP_DROP;
+}
+
+enum { HEADERS = 128 };
+
+/* At the entry of the network stack, behind `steer`: nobody gets what no rule passes. A driver may leave the program out at
+ * queues that the interface gets later (veth does), and then packets come here that went past it. */
+SEC("classifier")
+int guard(struct __sk_buff *packet)
+{
+    /* Headers may lie in further parts. */
+    pull_data(packet, packet->length < HEADERS ? packet->length : HEADERS);
+    u32 rule = REDIRECTED;
+    if (rules)
+        rule = rule_of_frame((const void *)(u64)packet->data, (const void *)(u64)packet->data_end);
+    if (rule != REDIRECTED)
+        return TCX_NEXT;
+    count(NO_SOCKET);
+    return TCX_DROP;
 }
 
 /* For tests: the entry that a frame's hash points to, and in the upper half the core that has it. */

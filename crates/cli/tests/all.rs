@@ -36,6 +36,8 @@ mod fragments;
 mod frames;
 #[path = "own_function.rs"]
 mod function_from_outside;
+#[path = "guarded.rs"]
+mod guarded;
 #[path = "iperf.rs"]
 mod iperf;
 #[path = "jumbo.rs"]
@@ -66,6 +68,8 @@ mod path_mtu;
 mod plan;
 #[path = "ports.rs"]
 mod ports;
+#[path = "queues.rs"]
+mod queues;
 #[path = "referred.rs"]
 mod referred;
 #[path = "report.rs"]

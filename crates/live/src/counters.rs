@@ -45,6 +45,8 @@ pub enum Lost {
     TooLong,
     /// The kernel dropped it before it was received: its queue was full.
     QueueFull,
+    /// It came by a queue of the interface that has no socket: a new one, or one that cannot have any.
+    NoSocket,
     /// The interface takes no packets: its queue stayed full.
     RingFull,
     /// The interface is down, or gone.
@@ -61,10 +63,11 @@ pub enum Lost {
 
 impl Lost {
     /// All, in order.
-    pub const ALL: [Lost; 9] = [
+    pub const ALL: [Lost; 10] = [
         Lost::NoBuffer,
         Lost::TooLong,
         Lost::QueueFull,
+        Lost::NoSocket,
         Lost::RingFull,
         Lost::LinkDown,
         Lost::Refused,
@@ -79,6 +82,7 @@ impl Lost {
             Lost::NoBuffer => "no-buffer",
             Lost::TooLong => "too-long",
             Lost::QueueFull => "queue-full",
+            Lost::NoSocket => "no-socket",
             Lost::RingFull => "ring-full",
             Lost::LinkDown => "link-down",
             Lost::Refused => "refused",

@@ -3,10 +3,13 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString};
+use std::fs;
 use std::io;
 use std::mem;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use crate::LiveError;
 
@@ -23,7 +26,7 @@ pub struct Interface {
     pub address: [u8; 6],
     /// The name of its driver; empty where the kernel tells none.
     pub driver: String,
-    /// How many receive queues it has.
+    /// How many receive queues it has, as its driver says (`ethtool -l`), or else `/sys/class/net`; 1 where neither does.
     pub queues: u32,
 }
 
@@ -89,7 +92,7 @@ impl Interface {
         let mut address = [0; 6];
         address.iter_mut().zip(hardware.sa_data).for_each(|(to, byte)| *to = byte as u8);
         let driver = driver(&socket, request).unwrap_or_default();
-        let queues = queues(&socket, request).unwrap_or(1).max(1);
+        let queues = queues(&socket, request).unwrap_or_else(|_| listed_queues(name, index)).max(1);
         Ok(Interface { name: name.to_owned(), index, mtu, address, driver, queues })
     }
 
@@ -249,6 +252,18 @@ fn queues(socket: &OwnedFd, request: libc::ifreq) -> io::Result<u32> {
     let mut channels = Channels { cmd: ETHTOOL_GCHANNELS, ..Channels::default() };
     ethtool(socket, request, &mut channels)?;
     Ok(channels.rx + channels.combined)
+}
+
+/// How many receive queues `/sys/class/net` lists, which is that of this network namespace or of another one; 0 where it
+/// is not of this interface.
+fn listed_queues(name: &str, index: u32) -> u32 {
+    let folder = Path::new("/sys/class/net").join(name);
+    let its_index = fs::read_to_string(folder.join("ifindex")).unwrap_or_default();
+    if its_index.trim() != index.to_string() {
+        return 0;
+    }
+    let queues = fs::read_dir(folder.join("queues")).into_iter().flatten().flatten();
+    queues.filter(|queue| queue.file_name().as_bytes().starts_with(b"rx-")).count() as u32
 }
 
 /// Asks the driver of the interface of this name with bytes that begin with a command, and have room for its answer.

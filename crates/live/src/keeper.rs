@@ -9,6 +9,9 @@
 //! Where each core has a port of its own, each gets the order. No interface is taken before all of them let go of the one
 //! before, so that what is lent to its sockets is told apart.
 //!
+//! Where an interface gets more receive queues the new ones get sockets. Until they have them their packets are dropped by the
+//! interface's program: they bypass nobody.
+//!
 //! What the kernel tells is only when to look: what there is, is read anew each time. So nothing hangs on a lost
 //! notification.
 
@@ -34,12 +37,12 @@ use crate::rules::CardRules;
 use crate::table::{InForce, SpreadTable};
 use crate::tags::TagsStay;
 use crate::tap_link::{TapDevice, TapLink};
-use crate::xdp::{Steering, Umem, XdpProgram};
+use crate::xdp::{Steering, Umem, XdpProgram, XdpSocket};
 use crate::xdp_link::{LinkOptions, XdpLink, lock};
 use crate::{Interface, LiveError};
 
-/// How often it looks though the kernel tells nothing.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often it looks though the kernel tells nothing: of queues it does not.
+const LOOK: Duration = Duration::from_millis(250);
 /// How soon it notices that the port is gone, milliseconds, and that an order was taken.
 const TURN_MS: libc::c_int = 50;
 /// What the kernel is heard on: links, and this host's own addresses.
@@ -51,6 +54,8 @@ pub(crate) enum Order {
     Leave(usize),
     /// It is back.
     Take(usize, Interface, Box<dyn Link>),
+    /// It has more receive queues: sockets of those, and how many chunks are to wait at each queue.
+    Widen(usize, Interface, Vec<XdpSocket>, usize),
 }
 
 /// The same for all cores.
@@ -59,6 +64,8 @@ pub(crate) enum Orders {
     Leave,
     /// It is back, with what each core has of it.
     Take(Interface, Vec<Box<dyn Link>>),
+    /// It has more receive queues, with the sockets of each core, and how many chunks are to wait at each queue.
+    Widen(Interface, Vec<Vec<XdpSocket>>, usize),
 }
 
 impl Orders {
@@ -69,6 +76,11 @@ impl Orders {
             Orders::Take(interface, links) => {
                 for (desk, link) in desks.iter().zip(links) {
                     desk.put(Order::Take(number, interface.clone(), link));
+                }
+            }
+            Orders::Widen(interface, sockets, filled) => {
+                for (desk, sockets) in desks.iter().zip(sockets) {
+                    desk.put(Order::Widen(number, interface.clone(), sockets, filled));
                 }
             }
         }
@@ -137,13 +149,59 @@ pub(crate) struct Kept {
 /// What the port has of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Sockets on the interface with this index, which is up, or not.
-    Held { index: u32, is_up: bool },
+    /// Sockets on the interface with this index, which is up, or not, at so many receive queues.
+    Held { index: u32, is_up: bool, queues: Queues },
     /// None. What was last said of it.
     Gone(String),
 }
 
+/// The receive queues of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Queues {
+    /// So many have sockets.
+    served: u32,
+    /// Of so many it was said last that those beyond have none.
+    told: u32,
+}
+
+impl Queues {
+    /// All of them have sockets.
+    pub(crate) fn all(queues: u32) -> Queues {
+        Queues { served: queues, told: queues }
+    }
+}
+
 impl Kept {
+    /// Opens sockets on queues that the interface has got, and what there is to say.
+    fn widen(&self, now: &Interface, queues: &mut Queues) -> (Option<Orders>, Option<String>) {
+        let (Kind::Xdp { umem, options, .. }, Some(program)) = (&self.kind, &self.program) else {
+            // Other sockets get the packets of all queues.
+            return (None, None);
+        };
+        let (name, served) = (&now.name, queues.served);
+        if now.queues <= served {
+            return (None, None);
+        }
+        match XdpLink::open_more(now, served..now.queues, (program, &self.steering), umem, *options) {
+            Ok((sockets, filled)) => {
+                *queues = Queues::all(now.queues);
+                let said =
+                    format!("{name}: {} receive queues, {served} before; all have sockets", now.queues);
+                (Some(Orders::Widen(now.clone(), sockets, filled)), Some(said))
+            }
+            Err(error) => {
+                let said = (queues.told != now.queues).then(|| {
+                    format!(
+                        "{name}: {} receive queues, {served} before; packets that come by the new ones are lost (no-socket): {error}",
+                        now.queues
+                    )
+                });
+                queues.told = now.queues;
+                (None, said)
+            }
+        }
+    }
+
     /// Opens sockets, from whatever thread; packets come by them at once, and are lost until the port has them.
     fn open(
         &mut self,
@@ -172,20 +230,26 @@ impl Kept {
     fn look(&mut self, found: Presence, in_force: Option<&mut InForce>) -> (Option<Orders>, Option<String>) {
         let name = &self.name;
         match (&self.state, found) {
-            (State::Held { index, is_up }, Presence::Up(now)) if *index == now.index => {
-                let index = *index;
-                let said = (!is_up).then(|| format!("{name}: up again, packets go on"));
-                self.state = State::Held { index, is_up: true };
-                (None, said)
+            (State::Held { index, is_up: true, queues }, Presence::Up(now)) if *index == now.index => {
+                let (index, mut queues) = (*index, *queues);
+                let done = self.widen(&now, &mut queues);
+                self.state = State::Held { index, is_up: true, queues };
+                done
             }
-            (State::Held { index, is_up }, Presence::Down(now)) if *index == now => {
-                let index = *index;
+            (State::Held { index, is_up: false, queues }, Presence::Up(now)) if *index == now.index => {
+                // More queues are seen the next time.
+                let said = format!("{name}: up again, packets go on");
+                self.state = State::Held { index: *index, is_up: true, queues: *queues };
+                (None, Some(said))
+            }
+            (State::Held { index, is_up, queues }, Presence::Down(now)) if *index == now => {
+                let (index, queues) = (*index, *queues);
                 let said = is_up.then(|| {
                     format!(
                         "{name}: down; packets that are to leave by it are lost (link-down) until it is up"
                     )
                 });
-                self.state = State::Held { index, is_up: false };
+                self.state = State::Held { index, is_up: false, queues };
                 (None, said)
             }
             (State::Held { .. }, _) => {
@@ -200,7 +264,8 @@ impl Kept {
                 let before = before.clone();
                 match self.open(&now, in_force) {
                     Ok(links) => {
-                        self.state = State::Held { index: now.index, is_up: true };
+                        let queues = Queues::all(now.queues);
+                        self.state = State::Held { index: now.index, is_up: true, queues };
                         let said = format!("{}: back, {}", now.name, links[0].describe());
                         (Some(Orders::Take(now, links)), Some(said))
                     }
@@ -281,6 +346,8 @@ fn keep(
 ) {
     let (mut looked, mut addresses) = (Instant::now(), host_addresses().unwrap_or_default());
     let mut change = 0;
+    // What is told when the port has done it.
+    let mut to_tell: Vec<String> = Vec::new();
     while !is_over.load(Ordering::Relaxed) {
         let has_changed = hears(socket);
         if let Some(external) = external
@@ -293,6 +360,9 @@ fn keep(
         }
         // What was ordered comes first.
         let is_due = desks.iter().any(|desk| desk.is_due());
+        if !is_due {
+            to_tell.drain(..).for_each(|said| tell(&said));
+        }
         if is_due || !(has_changed || looked.elapsed() > LOOK) {
             if is_due && has_changed {
                 looked = Instant::now() - LOOK;
@@ -313,7 +383,8 @@ fn keep(
             }
             orders.into_iter().for_each(|orders| orders.put(number, desks));
             drop(in_force);
-            said.iter().for_each(|said| tell(said));
+            kept.program.iter().for_each(|program| lock(program).note_unserved());
+            to_tell.extend(said);
         }
         if let Ok(now) = host_addresses()
             && now != addresses
@@ -390,7 +461,7 @@ mod tests {
             steering: Steering::default(),
             sees_all: false,
             program: None,
-            state: State::Held { index: 7, is_up: true },
+            state: State::Held { index: 7, is_up: true, queues: Queues::all(1) },
         };
         let mut look = |found| {
             let (orders, said) = kept.look(found, None);

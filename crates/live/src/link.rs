@@ -6,6 +6,7 @@ use io::{Frame, Pool};
 
 use crate::clock::Clock;
 use crate::counters::{InterfaceCounters, Lost};
+use crate::xdp::XdpSocket;
 
 /// One queue of an interface, of whatever kind of socket. Frames are of the pool that is given.
 pub(crate) trait Link: Send {
@@ -49,6 +50,13 @@ pub(crate) trait Link: Send {
     fn let_go(&mut self) -> bool {
         true
     }
+
+    /// Takes sockets of queues that the interface has got, and keeps so many chunks waiting for packets at each queue from
+    /// now on.
+    fn widen(&mut self, _sockets: Vec<XdpSocket>, _filled: usize) {}
+
+    /// Asks the kernel for counters that are otherwise noted from time to time: a system call.
+    fn note_counters(&mut self) {}
 
     /// Gives back what it holds, before it is dropped while the port goes on.
     fn close(&mut self, _pool: &mut Pool) {}

@@ -23,7 +23,7 @@ pub(crate) struct Long {
     /// The longest IP packet that leaves whole, bytes.
     mtu: usize,
     /// By receive queue, the packet that is not whole yet.
-    begun: Box<[Begun]>,
+    begun: Vec<Begun>,
     /// One segment.
     segment: Vec<u8>,
     /// Packets and segments, in order, that were not handed out yet, without numbers.
@@ -37,15 +37,25 @@ struct Begun {
     is_spoilt: bool,
 }
 
+impl Begun {
+    fn nothing() -> Begun {
+        Begun { bytes: Vec::with_capacity(LONGEST_BYTES), is_spoilt: false }
+    }
+}
+
 impl Long {
     pub(crate) fn new(mtu: usize, queues: u32) -> Long {
-        let begun = |_| Begun { bytes: Vec::with_capacity(LONGEST_BYTES), is_spoilt: false };
         Long {
             mtu,
-            begun: (0..queues).map(begun).collect(),
+            begun: (0..queues).map(|_| Begun::nothing()).collect(),
             segment: Vec::with_capacity(LONGEST_BYTES),
             waiting: Vec::with_capacity(WAITING + AT_A_TIME),
         }
+    }
+
+    /// The link has one more receive queue.
+    pub(crate) fn add_queue(&mut self) {
+        self.begun.push(Begun::nothing());
     }
 
     /// Takes all that came by a queue.

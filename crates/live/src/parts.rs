@@ -20,7 +20,7 @@ use crate::xdp::{Descriptor, Umem};
 /// What is known of the frames of one link that have several parts.
 pub(crate) struct Parts {
     /// By receive queue, the frame that is not whole yet.
-    begun: Box<[Begun]>,
+    begun: Vec<Begun>,
     /// By frame of the pool, how many of its parts the kernel still has to send.
     to_send: Box<[u8]>,
     /// Parts that the kernel has to send, but for one of each frame.
@@ -50,6 +50,11 @@ impl Parts {
             chunk_bytes: u64::from(umem.chunk_bytes()),
             frame_bytes: frame_bytes as u64,
         }
+    }
+
+    /// The interface has one receive queue more.
+    pub(crate) fn add_queue(&mut self) {
+        self.begun.push(Begun::Nothing);
     }
 
     /// Takes what arrived by a queue: a part, or `None` where the kernel named no chunk that it had. The frame comes out

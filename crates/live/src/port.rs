@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::counters::{InterfaceCounters, Lost};
 use crate::external::ExternalAddresses;
 use crate::host::HostDoor;
-use crate::keeper::{Desk, Keeper, Kept, Kind, Order, State};
+use crate::keeper::{Desk, Keeper, Kept, Kind, Order, Queues, State};
 use crate::link::{Absent, Link, wait_for};
 use crate::marks::{Marks, Stage};
 use crate::packet_socket::PacketSocket;
@@ -245,6 +245,14 @@ impl LivePort {
                 remarks
                     .push(format!("{}: the card's own hash stays as it is without AF_XDP", interface.name));
             }
+            let misses_guard = |program: &Arc<Mutex<XdpProgram>>| !lock(program).has_guard();
+            if steering.drops_unserved && program.as_ref().is_some_and(misses_guard) {
+                remarks.push(format!(
+                    "{}: packets of queues that it gets later may go past the chain until they have sockets: Linux 6.6 keeps \
+                     them from that",
+                    interface.name
+                ));
+            }
             let misses_tags = |program: &Arc<Mutex<XdpProgram>>| !lock(program).asks_for_tags();
             if interface.driver == HOLDS_TAGS && program.as_ref().is_some_and(misses_tags) {
                 remarks.push(misses_tags_of(interface));
@@ -258,7 +266,11 @@ impl LivePort {
                 steering: steering.clone(),
                 sees_all,
                 program,
-                state: State::Held { index: interface.index, is_up: true },
+                state: State::Held {
+                    index: interface.index,
+                    is_up: true,
+                    queues: Queues::all(interface.queues),
+                },
             });
         }
         let takes = !sides[0].iter().all(|side| side.link.shares_with_host());
@@ -422,7 +434,7 @@ impl LivePort {
         self.sides.iter_mut().for_each(|side| side.link.outlive(outlives));
     }
 
-    /// Lets go of interfaces that went away, and takes those that are back.
+    /// Lets go of interfaces that went away, takes those that are back, and sockets of new queues.
     #[cold]
     fn obey(&mut self) {
         for order in self.desk.take() {
@@ -440,6 +452,12 @@ impl LivePort {
                     side.link.turn(&mut self.pool);
                     side.interface = interface;
                 }
+                Order::Widen(number, interface, sockets, filled) => {
+                    let side = &mut self.sides[number];
+                    side.link.widen(sockets, filled);
+                    side.link.turn(&mut self.pool);
+                    side.interface = interface;
+                }
             }
         }
         self.desk.done();
@@ -450,7 +468,10 @@ impl LivePort {
 
     /// The interfaces, what was chosen for each, and what it counts.
     pub fn interfaces(&mut self) -> Vec<(Interface, String, InterfaceCounters)> {
-        let of = |side: &mut Side| (side.interface.clone(), side.link.describe(), side.counters());
+        let of = |side: &mut Side| {
+            side.link.note_counters();
+            (side.interface.clone(), side.link.describe(), side.counters())
+        };
         self.sides.iter_mut().map(of).collect()
     }
 

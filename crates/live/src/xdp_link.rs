@@ -12,8 +12,9 @@
 
 #![allow(unsafe_code)]
 
+use std::ops::Range;
 use std::os::fd::{OwnedFd, RawFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use io::{Frame, Lent, Pool};
@@ -49,6 +50,8 @@ pub(crate) struct XdpLink {
     // Detached first: the host gets packets again before there is nobody else to take them.
     program: Arc<Mutex<XdpProgram>>,
     sockets: Vec<XdpSocket>,
+    /// Packets of queues without a socket, as was noted last.
+    unserved: Arc<AtomicU64>,
     /// Which core's sockets these are.
     core: usize,
     /// Whether all cores take packets from the first one's receive rings.
@@ -70,7 +73,7 @@ pub(crate) struct XdpLink {
     /// Where packets may be longer than the MTU, and have to be segmented.
     long: Option<Long>,
     /// By socket, how far its receive ring had come when that was noted last.
-    marks: Box<[u32]>,
+    marks: Vec<u32>,
     /// Which queue is received from next.
     next: usize,
     is_down: bool,
@@ -99,6 +102,68 @@ pub(crate) struct LinkOptions {
     pub(crate) cores: usize,
     /// Whether an interface is refused where packets may come that are to be segmented: another socket is told how.
     pub(crate) refuses_long: bool,
+}
+
+impl LinkOptions {
+    /// How many chunks wait at each of so many queues.
+    fn filled(&self, queues: u32) -> usize {
+        (self.waiting / queues as usize).clamp(1, LARGEST as usize)
+    }
+
+    /// Entries of the rings that all sockets of a queue have: as many as those that each has for itself together, and room
+    /// for all that may wait.
+    fn ring_of_all(&self, filled: usize) -> u32 {
+        let of_cores = RING * (self.cores as u32).next_power_of_two().min(LARGEST / RING);
+        of_cores.max(filled.next_power_of_two() as u32)
+    }
+}
+
+/// Opens the sockets of these queues: by core, one for each queue. Where packets are to be segmented they take packets in
+/// several chunks, if the kernel can.
+fn open_sockets(
+    interface: &Interface,
+    queues: Range<u32>,
+    umem: &Umem,
+    (is_spread, segments): (bool, bool),
+    options: LinkOptions,
+) -> Result<Vec<Vec<XdpSocket>>, LiveError> {
+    let LinkOptions { has_parts, polls_driver, cores, .. } = options;
+    let rings = if is_spread { cores } else { 1 };
+    let filled = options.filled(interface.queues);
+    let of_all = options.ring_of_all(filled);
+    // A core that lags behind does not keep all that waits for packets: others go on.
+    let of_one = if cores == 1 { of_all } else { RING };
+    let mut options = SocketOptions {
+        fill: of_all,
+        receive: of_one.min((2 * filled / rings).next_power_of_two() as u32).max(BATCH as u32),
+        transmit: RING,
+        completion: of_all,
+        takes_parts: has_parts || segments,
+        busy_poll: polls_driver.then_some(POLL),
+        ..SocketOptions::default()
+    };
+    let open = |options: &SocketOptions| {
+        let open = |queue| XdpSocket::open(umem, interface, queue, options);
+        queues.clone().map(open).collect::<Result<Vec<_>, _>>()
+    };
+    let first = match open(&options) {
+        // Before Linux 6.6 long packets are lost, and counted as too long.
+        Err(_) if segments && !has_parts => {
+            options.takes_parts = false;
+            open(&options)?
+        }
+        first => first?,
+    };
+    let beside = |socket: &XdpSocket| {
+        let mut beside = socket.beside(&options)?;
+        if rings == 1 {
+            beside.take_from(socket);
+        }
+        Ok(beside)
+    };
+    let all_beside = |_| first.iter().map(beside).collect::<Result<Vec<_>, LiveError>>();
+    let others = (1..cores).map(all_beside).collect::<Result<Vec<_>, _>>()?;
+    Ok(std::iter::once(first).chain(others).collect())
 }
 
 /// A call of the driver takes as long as a few packets, and takes a batch of them.
@@ -130,17 +195,7 @@ impl XdpLink {
         umem: &Umem,
         options: LinkOptions,
     ) -> Result<Vec<XdpLink>, LiveError> {
-        let LinkOptions {
-            number,
-            waiting,
-            frame_bytes,
-            has_parts,
-            sees_all,
-            polls_driver,
-            cores,
-            refuses_long,
-        } = options;
-        let rings = if steering.spread.is_some() { cores } else { 1 };
+        let LinkOptions { number, frame_bytes, has_parts, sees_all, cores, refuses_long, .. } = options;
         if has_parts {
             check_room(interface, frame_bytes)?;
         }
@@ -163,51 +218,24 @@ impl XdpLink {
             ));
         }
         let sees_all = sees_all.then(|| self::sees_all(interface)).transpose()?.map(Arc::new);
-        let filled = (waiting / interface.queues as usize).clamp(1, LARGEST as usize);
-        // The rings that all sockets of a queue have are as large as those that each has for itself together, and have room for all
-        // that may wait.
-        let of_cores = RING * (cores as u32).next_power_of_two().min(LARGEST / RING);
-        let of_all = of_cores.max(filled.next_power_of_two() as u32);
-        // A core that lags behind does not keep all that waits for packets: others go on.
-        let of_one = if cores == 1 { of_all } else { RING };
-        let mut options = SocketOptions {
-            fill: of_all,
-            receive: of_one.min((2 * filled / rings).next_power_of_two() as u32).max(BATCH as u32),
-            transmit: RING,
-            completion: of_all,
-            takes_parts: has_parts || left.segments,
-            busy_poll: polls_driver.then_some(POLL),
-            ..SocketOptions::default()
-        };
-        let open = |options: &SocketOptions| {
-            let open = |queue| XdpSocket::open(umem, interface, queue, options);
-            (0..interface.queues).map(open).collect::<Result<Vec<_>, _>>()
-        };
-        let first = match open(&options) {
-            // Before Linux 6.6 long packets are lost, and counted as too long.
-            Err(_) if left.segments && !has_parts => {
-                options.takes_parts = false;
-                open(&options)?
-            }
-            first => first?,
-        };
-        let beside = |socket: &XdpSocket| {
-            let mut beside = socket.beside(&options)?;
-            if rings == 1 {
-                beside.take_from(socket);
-            }
-            Ok(beside)
-        };
-        let all_beside = |_| first.iter().map(beside).collect::<Result<Vec<_>, LiveError>>();
-        let others = (1..cores).map(all_beside).collect::<Result<Vec<_>, _>>()?;
+        let filled = options.filled(interface.queues);
+        let all = open_sockets(
+            interface,
+            0..interface.queues,
+            umem,
+            (steering.spread.is_some(), left.segments),
+            options,
+        )?;
+        let unserved = program.unserved();
         let program = Arc::new(Mutex::new(program));
         let holders = Arc::new(AtomicUsize::new(cores));
         let link = |(core, sockets): (usize, Vec<XdpSocket>)| XdpLink {
             program: Arc::clone(&program),
+            unserved: Arc::clone(&unserved),
             marks: sockets.iter().map(XdpSocket::mark).collect(),
             sockets,
             core,
-            takes_in_turns: cores > rings,
+            takes_in_turns: cores > 1 && steering.spread.is_none(),
             holders: Arc::clone(&holders),
             misses: 0,
             number,
@@ -220,10 +248,35 @@ impl XdpLink {
             is_down: false,
             counters: InterfaceCounters::default(),
             descriptors: Vec::with_capacity(RING as usize),
-            chunks: Vec::with_capacity(options.completion as usize),
+            chunks: Vec::with_capacity(options.ring_of_all(filled) as usize),
             unsent: Vec::with_capacity(BATCH),
         };
-        Ok(std::iter::once(first).chain(others).enumerate().map(link).collect())
+        Ok(all.into_iter().enumerate().map(link).collect())
+    }
+
+    /// Opens sockets at queues that the interface of this program has got, and has their packets come to them: by core, one
+    /// for each queue, and how many chunks are to wait at each queue from then on. They are [taken](Link::widen) by the links
+    /// of the cores.
+    ///
+    /// # Errors
+    /// [`LiveError`] says what is in the way. The queues have no sockets then.
+    pub(crate) fn open_more(
+        interface: &Interface,
+        queues: Range<u32>,
+        (program, steering): (&Mutex<XdpProgram>, &Steering),
+        umem: &Umem,
+        options: LinkOptions,
+    ) -> Result<(Vec<Vec<XdpSocket>>, usize), LiveError> {
+        let has_own = steering.spread.is_some();
+        let mut program = lock(program);
+        let segments = LeftToCard::by(interface, program.mode()).segments;
+        let all = open_sockets(interface, queues, umem, (has_own, segments), options)?;
+        program.install_again()?;
+        for (core, sockets) in all.iter().enumerate().filter(|(core, _)| *core == 0 || has_own) {
+            sockets.iter().try_for_each(|socket| program.insert_for(core, socket))?;
+        }
+        // What waits at the queues before stays there until packets come: all of them together are not to take all frames.
+        Ok((all, (options.filled(interface.queues) / 2).max(1)))
     }
 
     /// Whether packets that are longer than the MTU may come, and are segmented.
@@ -240,7 +293,9 @@ impl XdpLink {
             return Ok(());
         }
         let mut program = lock(&self.program);
-        self.sockets.iter().try_for_each(|socket| program.insert_for(self.core, socket))
+        self.sockets.iter().try_for_each(|socket| program.insert_for(self.core, socket))?;
+        program.begin();
+        Ok(())
     }
 
     /// The program at the interface, to be told of addresses by another thread.
@@ -442,6 +497,20 @@ impl Link for XdpLink {
         chunks.saturating_sub(self.parts.as_ref().map_or(0, Parts::further))
     }
 
+    fn widen(&mut self, sockets: Vec<XdpSocket>, filled: usize) {
+        self.filled = filled;
+        for socket in sockets {
+            self.marks.push(socket.mark());
+            self.parts.iter_mut().for_each(Parts::add_queue);
+            self.long.iter_mut().for_each(Long::add_queue);
+            self.sockets.push(socket);
+        }
+    }
+
+    fn note_counters(&mut self) {
+        lock(&self.program).note_unserved();
+    }
+
     fn close(&mut self, pool: &mut Pool) {
         self.parts.iter_mut().for_each(|parts| parts.close(pool));
         self.long.iter_mut().for_each(|long| long.close(pool));
@@ -458,6 +527,10 @@ impl Link for XdpLink {
 
     fn counters(&mut self) -> InterfaceCounters {
         let mut counters = self.counters;
+        // All cores have one program: the first one tells of it.
+        if self.core == 0 {
+            counters.lost[Lost::NoSocket as usize] += self.unserved.load(Ordering::Relaxed);
+        }
         for socket in &self.sockets {
             let Ok(statistics) = socket.statistics() else { continue };
             counters.lost[Lost::QueueFull as usize] += statistics.receive_ring_full;

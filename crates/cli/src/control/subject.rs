@@ -40,13 +40,18 @@ pub struct Subject {
     pub tap: Arc<Tap>,
     /// Which of the host's addresses are the chain's.
     pub external: ExternalAddresses,
+    /// Whether all of them are: it guards the host.
+    pub guards_host: bool,
     /// Captures that could not be written.
     pub unwritten: Unwritten,
 }
 
-/// Which addresses are a chain's though they may be this host's.
-pub fn external(chain: &Chain) -> ExternalAddresses {
-    ExternalAddresses::new(of_chains(vec![chain.clone()]))
+/// Which addresses are a chain's though they may be this host's: all of them where it guards the host.
+pub fn external(chain: &Chain, guards_host: bool) -> ExternalAddresses {
+    match guards_host {
+        true => ExternalAddresses::new(|_| true),
+        false => ExternalAddresses::new(of_chains(vec![chain.clone()])),
+    }
 }
 
 /// The same of several chains.
@@ -88,7 +93,8 @@ impl Subject {
     fn take_over(&self, chain: Chain) -> Result<Reloaded, String> {
         let Progress { reloads, .. } = &*self.progress;
         let before = reloads.current().map(|(before, _)| before);
-        let before = before.filter(|before| before.side_prefixes() != chain.side_prefixes());
+        let before =
+            before.filter(|before| !self.guards_host && before.side_prefixes() != chain.side_prefixes());
         let Some(before) = before else { return reloads.reload(chain).map_err(|error| error.to_string()) };
         let after = chain.clone();
         self.external.change(of_chains(vec![before.clone(), after.clone()]));

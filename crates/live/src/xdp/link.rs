@@ -48,10 +48,21 @@ struct LinkCreate {
     flags: u32,
 }
 
+/// `BPF_TCX_INGRESS` of linux/bpf.h, Linux 6.6: where packets enter the network stack.
+const TCX_INGRESS: u32 = 46;
+
+/// Attaches a program where packets enter the network stack from the interface of this index, until the link is closed.
+pub(super) fn create_behind(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
+    attach(LinkCreate { program: program.as_raw_fd() as u32, interface, attach_type: TCX_INGRESS, flags: 0 })
+}
+
 /// Attaches a program to the interface of this index. The program comes off when the link is closed: by drop, or by the
 /// end of the process.
 pub(super) fn create(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io::Result<OwnedFd> {
-    let request = LinkCreate { program: program.as_raw_fd() as u32, interface, attach_type: BPF_XDP, flags };
+    attach(LinkCreate { program: program.as_raw_fd() as u32, interface, attach_type: BPF_XDP, flags })
+}
+
+fn attach(request: LinkCreate) -> io::Result<OwnedFd> {
     let fd = bpf(BPF_LINK_CREATE, &request)?;
     // SAFETY: it was just opened, and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })

@@ -3,6 +3,7 @@
 //! The name says the network namespace, where the program runs, and the interface: `4026531840-native-eth0`. Removing it
 //! takes the program off.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,6 +30,9 @@ impl Default for Pins {
         Pins::at("/sys/fs/bpf/paceline")
     }
 }
+
+/// In the place of a mode: the program behind, in the network stack.
+const GUARD: &str = "guard";
 
 const MODES: [AttachMode; 2] = [AttachMode::Native, AttachMode::Generic];
 
@@ -62,7 +66,9 @@ impl Pins {
     /// [`LiveError`] if this process may not.
     pub fn unblock(&self, interface: &str) -> Result<bool, LiveError> {
         let mut was_there = false;
-        for path in MODES.map(|mode| self.path(interface, mode)) {
+        for path in
+            MODES.map(|mode| self.path(interface, mode)).into_iter().chain([self.path(interface, GUARD)])
+        {
             match fs::remove_file(&path) {
                 Ok(()) => was_there = true,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -144,7 +150,21 @@ impl Pins {
         Ok(Pin { path, outlives: false })
     }
 
-    fn path(&self, interface: &str, mode: AttachMode) -> PathBuf {
+    /// Names the link of the program behind, or removes the name that a dead process left.
+    pub(super) fn pin_guard(
+        &self,
+        interface: &Interface,
+        link: Option<BorrowedFd<'_>>,
+    ) -> Result<Option<Pin>, LiveError> {
+        let path = self.path(&interface.name, GUARD);
+        let _ = fs::remove_file(&path);
+        let Some(link) = link else { return Ok(None) };
+        self.make()?;
+        link::pin(link, &path).map_err(|error| cannot("make", &path, error))?;
+        Ok(Some(Pin { path, outlives: false }))
+    }
+
+    fn path(&self, interface: &str, mode: impl fmt::Display) -> PathBuf {
         // Several namespaces may have interfaces of one name, and one BPF file system.
         let namespace = fs::metadata("/proc/thread-self/ns/net").map_or(0, |found| found.ino());
         // The kernel takes no names with dots there. No interface has a colon.

@@ -5,11 +5,13 @@ use std::error::Error;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ::io::Reference;
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, HashMap, MapData, MapError, PerCpuArray, XskMap};
-use aya::programs::{ProgramError, Xdp};
+use aya::programs::{ProgramError, ProgramFd, SchedClassifier, Xdp};
 use aya::sys::SyscallError;
 use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
 
@@ -58,17 +60,26 @@ pub struct XdpProgram {
     mode: AttachMode,
     /// Whether it is bound to the interface, and sees tags that its driver holds beside frames.
     asks_for_tags: bool,
+    /// The program that is bound to the interface, if it is that one.
+    bound: Option<OwnedFd>,
     /// Holds the program at the interface.
-    _link: OwnedFd,
+    link: OwnedFd,
+    /// Holds the one behind it, in the network stack.
+    guard: Option<OwnedFd>,
     /// How many cores have a socket each at every queue.
     cores: usize,
-    /// Holds it there when this process is gone, too.
+    /// Packets of queues without a socket, as they were counted last, and how many came before there was any socket.
+    unserved: Arc<AtomicU64>,
+    before: u64,
+    /// Hold them there when this process is gone, too.
     pin: Option<Pin>,
+    guard_pin: Option<Pin>,
 }
 
 impl XdpProgram {
     /// Loads the program and attaches it: in the driver if the driver supports XDP, otherwise in the network stack.
-    /// [`XdpProgram::mode`] says which. Until a socket is [inserted](XdpProgram::insert), all packets go to the host.
+    /// [`XdpProgram::mode`] says which. Until a socket is [inserted](XdpProgram::insert), all packets go to the host, or are
+    /// dropped where [`Steering::drops_unserved`] is set.
     ///
     /// # Errors
     /// [`LiveError`] if the interface has an XDP program, this process may not attach one, the kernel refuses it, or this
@@ -122,15 +133,30 @@ impl XdpProgram {
                 None
             }
         };
+        // An older kernel cannot: see `has_guard`.
+        let guard = match without_socket(steering) {
+            XDP_PASS => None,
+            _ => guard(&mut ebpf)
+                .and_then(|program| link::create_behind(program.as_fd(), interface.index))
+                .ok(),
+        };
+        let is_to_stay = steering.on_death == OnDeath::Block;
+        let named = guard.as_ref().filter(|_| is_to_stay).map(AsFd::as_fd);
+        let guard_pin = steering.pins.pin_guard(interface, named)?;
         let mut program = XdpProgram {
             ebpf,
+            bound: bound.filter(|_| asks_for_tags),
+            guard,
+            guard_pin,
             entry: entry(takes_parts),
             interface: interface.clone(),
             mode,
             asks_for_tags,
             cores: steering.spread.as_ref().map_or(1, |spread| spread.cores),
-            _link: link,
+            link,
             pin,
+            unserved: Arc::default(),
+            before: 0,
         };
         for (at, hash) in (0..).zip(steering.spread.iter().flat_map(|spread| spread.hash.as_flattened())) {
             let mut hashes: Array<_, u32> = program.map("hashes")?;
@@ -156,10 +182,40 @@ impl XdpProgram {
         Ok(program)
     }
 
+    /// Whether there is a program behind it that drops what went past it by queues that the interface gets later, where that is
+    /// [asked for](Steering::drops_unserved). It takes Linux 6.6.
+    pub(crate) fn has_guard(&self) -> bool {
+        self.guard.is_some()
+    }
+
+    /// Installs the program once more, for queues that the interface has got: drivers may have left it out there.
+    ///
+    /// # Errors
+    /// [`LiveError`] if the kernel refuses.
+    pub(crate) fn install_again(&mut self) -> Result<(), LiveError> {
+        let name = &self.interface.name;
+        let what = "cannot install the XDP program at new queues";
+        let error_of = |error: ProgramError| failed(what, name, &error);
+        let fd_of = |ebpf: &mut Ebpf, entry: &str| -> Result<ProgramFd, ProgramError> {
+            let program: &mut Xdp = ebpf.program_mut(entry).ok_or(ProgramError::NotLoaded)?.try_into()?;
+            if program.fd().is_err() {
+                program.load()?;
+            }
+            Ok(program.fd()?.try_clone()?)
+        };
+        let own = fd_of(&mut self.ebpf, self.entry).map_err(error_of)?;
+        // The kernel does nothing where a program takes its own place.
+        let other = fd_of(&mut self.ebpf, "drop").map_err(error_of)?;
+        let again = self.bound.as_ref().map_or(own.as_fd(), AsFd::as_fd);
+        let installed = link::update(self.link.as_fd(), other.as_fd())
+            .and_then(|()| link::update(self.link.as_fd(), again));
+        installed.map_err(|error| failed(what, name, &error))
+    }
+
     /// Whether the program stays at the interface when this value is dropped, as it does when the process is killed; for
     /// [`OnDeath::Block`] alone. It does not unless this is called.
     pub fn outlive(&mut self, outlives: bool) {
-        self.pin.iter_mut().for_each(|pin| pin.outlives = outlives);
+        self.pin.iter_mut().chain(&mut self.guard_pin).for_each(|pin| pin.outlives = outlives);
     }
 
     /// Where it runs.
@@ -178,7 +234,8 @@ impl XdpProgram {
         &self.interface
     }
 
-    /// Redirects the packets of the socket's queue to the socket. When the socket is dropped, they go to the host again.
+    /// Redirects the packets of the socket's queue to the socket. When the socket is dropped, they go where those of queues
+    /// without one go.
     ///
     /// # Errors
     /// [`LiveError`] if the socket is of another interface, or its queue has a number above 4,095.
@@ -205,6 +262,23 @@ impl XdpProgram {
         let mut sockets: XskMap<_> = self.map("sockets")?;
         let set = sockets.set(place, socket.fd().as_raw_fd(), 0);
         set.map_err(|error| failed(&format!("cannot steer packets to queue {queue}"), of, &error))
+    }
+
+    /// Where [`XdpProgram::note_unserved`] notes what it counts, for whoever has no time to ask the kernel.
+    pub(crate) fn unserved(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.unserved)
+    }
+
+    /// Packets that came by queues without a socket from now on are lost; those before came when nothing was set up.
+    pub(crate) fn begin(&mut self) {
+        self.before = self.counters().map_or(0, |counts| counts.no_socket);
+    }
+
+    /// Notes how many packets have come by queues without a socket. Where the kernel does not say, it stays as it was.
+    pub(crate) fn note_unserved(&self) {
+        if let Ok(counts) = self.counters() {
+            self.unserved.store(counts.no_socket.saturating_sub(self.before), Ordering::Relaxed);
+        }
     }
 
     /// Has packets of an entry go to another core's sockets from now on, where they are [spread](Steering::spread). Those that
@@ -400,6 +474,25 @@ fn attach(
     }
 }
 
+/// What becomes of packets of queues without a socket.
+fn without_socket(steering: &Steering) -> u32 {
+    match steering.on_death {
+        OnDeath::Pass if !steering.drops_unserved => XDP_PASS,
+        OnDeath::Pass | OnDeath::Block => XDP_DROP,
+    }
+}
+
+/// The program for the entry of the network stack.
+fn guard(ebpf: &mut Ebpf) -> io::Result<ProgramFd> {
+    let program: Result<&mut SchedClassifier, ProgramError> =
+        ebpf.program_mut("guard").ok_or(ProgramError::NotLoaded).and_then(TryInto::try_into);
+    let loaded = program.and_then(|program| {
+        program.load()?;
+        Ok(program.fd()?.try_clone()?)
+    });
+    loaded.map_err(io::Error::other)
+}
+
 fn load(steering: &Steering, interface: &str) -> Result<Ebpf, LiveError> {
     if OBJECT.is_empty() {
         return Err(LiveError::refused(
@@ -410,10 +503,7 @@ fn load(steering: &Steering, interface: &str) -> Result<Ebpf, LiveError> {
         ));
     }
     let rules = steering.rules();
-    let without_socket = match steering.on_death {
-        OnDeath::Pass => XDP_PASS,
-        OnDeath::Block => XDP_DROP,
-    };
+    let without_socket = without_socket(steering);
     let spread = steering.spread.as_ref();
     let cores = spread.map_or(0, |spread| spread.cores as u32);
     let hashed = spread.map_or(0, Spread::hashed);

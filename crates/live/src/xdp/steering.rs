@@ -8,7 +8,8 @@ use super::pins::Pins;
 use super::spread::Spread;
 use crate::LiveError;
 
-/// Which packets go to the host's own network stack. By default only packets of queues without a socket do.
+/// Which packets go to the host's own network stack. By default only packets of queues without a socket do; they do not where
+/// [`Steering::drops_unserved`] is set.
 ///
 /// The rules skip up to two VLAN tags. Frames that are malformed, or too short for a rule, go to the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -35,6 +36,9 @@ pub struct Steering {
     /// [told](crate::xdp::XdpProgram::set_reference); those whose last packet is longest ago make room for others. 0: nothing is
     /// said, and nothing is before packets.
     pub card_flows: u32,
+    /// Whether packets of queues without a socket are dropped, in place of going to the host, as long as the program is at the
+    /// interface: queues that the interface gets later bypass nobody then. [`OnDeath::Block`] has it so in any case.
+    pub drops_unserved: bool,
     /// What becomes of packets that no rule passes when this process dies.
     pub on_death: OnDeath,
     /// Where programs are named that outlive their process.
@@ -123,7 +127,7 @@ impl fmt::Display for HostPort {
 pub struct Steered {
     /// Redirected to a socket. [`Statistics`](crate::xdp::Statistics) counts those that the socket then dropped.
     pub redirected: u64,
-    /// Passed to the host: there is no socket for their queue.
+    /// Passed to the host, or dropped ([`Steering::drops_unserved`]): there is no socket for their queue.
     pub no_socket: u64,
     /// Passed to the host: ARP, and discovery of IPv6.
     pub neighbours: u64,

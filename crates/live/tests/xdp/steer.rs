@@ -97,6 +97,11 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         ("another kind", ethernet(&[], 0x88b5, &[0; 46])),
         ("to a group", to_group(ethernet(&[], 0x0800, &ipv4(other, UDP, 0, 0, 80)))),
         ("to a group, another kind", to_group(ethernet(&[], 0x88b5, &[0; 46]))),
+        ("to a group, own tcp 80", to_group(ethernet(&[], 0x0800, &ipv4(own, TCP, 0, 0, 80)))),
+        (
+            "to a group, own6 udp 80",
+            to_group(ethernet(&[], 0x86dd, &ipv6("2001:db8::1", UDP, 64, &[0, 1, 0, 80, 0, 8, 0, 0]))),
+        ),
     ]
 }
 
@@ -131,6 +136,8 @@ fn each_rule_passes_its_packets_and_no_others() {
         "own tcp 22, later fragment",
         "own tcp 22, cut in ports",
         "own6 udp 53",
+        "to a group, own tcp 80",
+        "to a group, own6 udp 80",
     ];
     // A chain has the packets to these, but for those to the ports.
     let of_a_nat = Steering {
@@ -139,6 +146,10 @@ fn each_rule_passes_its_packets_and_no_others() {
         port_addresses: own_ports.host_addresses.clone(),
         ..own_ports.clone()
     };
+    // Of a router: what the Ethernet address says is no way past the chain to an address that the chain has.
+    let guarded = Steering { pass_groups: true, pass_ports: Vec::new(), ..of_a_nat.clone() };
+    let to_groups =
+        ["to a group", "to a group, another kind", "to a group, own tcp 80", "to a group, own6 udp 80"];
     let to_own_ports =
         ["own tcp 22", "own tcp 22, two tags", "own tcp 22, options", "own udp 53", "own6 udp 53"];
     let to_ports = [&to_own_ports[..], &["other tcp 22", "other6 udp 53"]].concat();
@@ -148,7 +159,8 @@ fn each_rule_passes_its_packets_and_no_others() {
         (&addresses, &to_own),
         (&any_ports, &to_ports),
         (&own_ports, &to_own_ports),
-        (&groups, &["to a group", "to a group, another kind"]),
+        (&groups, &to_groups),
+        (&guarded, &to_groups[..2]),
         (&of_a_nat, &to_own_ports),
     ] {
         let steers = steers(&namespace, "a0", steering);
@@ -197,6 +209,22 @@ fn without_a_socket_packets_pass_and_addresses_can_change() {
     assert_eq!(decides(&program), Action::Pass, "the host's again");
     assert_eq!(program.counters().expect("it counts").no_socket, 1);
     assert!(program.try_out(&frame[..13]).is_err(), "the kernel takes no less than a header");
+}
+
+/// What an interface's later queues bring, where nothing is to pass beside the sockets.
+#[test]
+fn without_a_socket_packets_are_dropped_where_that_is_asked_for() {
+    let Some(mut lab) = crate::lab("unserved") else { return };
+    let namespace = lab.namespace("one");
+    lab.pair((&namespace, "a0"), (&namespace, "a1"));
+    let steering = Steering { drops_unserved: true, ..Steering::default() };
+    let Steers { program, socket } = steers(&namespace, "a0", &steering);
+    let frame = ethernet(&[], 0x0800, &ipv4([192, 0, 2, 7], TCP, 0, 0, 80));
+    let decides = |program: &XdpProgram| program.try_out(&frame).expect("it can be tried");
+    assert_eq!(decides(&program), Action::Redirect);
+    drop(socket);
+    assert_eq!(decides(&program), Action::Drop);
+    assert_eq!(program.counters().expect("it counts").no_socket, 1);
 }
 
 /// The host behind the interface answers ARP and pings as if nothing were there, and a port that is passed is reached.

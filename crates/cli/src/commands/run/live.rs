@@ -26,9 +26,10 @@ use wire::{Fields, Side};
 
 use super::card::{Telling, with_card};
 use super::document::Page;
+use super::guarding;
 use super::metrics::{listen, serve_on};
 use super::opening;
-use super::options::{OnDeathArg, Place, PollArg, RunArgs, SocketArg, TAP, Way};
+use super::options::{HostArg, OnDeathArg, Place, PollArg, RunArgs, SocketArg, TAP, Way};
 use super::record::{Recorded, names_interfaces};
 use crate::control::{Control, Hangups, Subject, Unwritten, default_path, external};
 use crate::failure::{Failure, Failures};
@@ -74,6 +75,8 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         )));
     }
     let blocks = blocks(args, place)?;
+    guarding::check(args, place)?;
+    let guards_host = args.live.host == HostArg::Chain;
     let socket = args.live.control.clone().unwrap_or_else(default_path);
     let written = written(args, &socket, blocks);
     let written: Vec<&Path> = written.iter().map(PathBuf::as_path).collect();
@@ -87,7 +90,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let (taps, interfaces): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
     let sockets = match args.live.socket {
         // AF_PACKET keeps nothing from the host, so it can block nothing.
-        SocketArg::Auto if blocks || plan.card.is_some() => Sockets::Xdp,
+        SocketArg::Auto if blocks || guards_host || plan.card.is_some() => Sockets::Xdp,
         // What AF_XDP takes the host behind a mirror would not get.
         SocketArg::Auto if place.way == Way::Mirror => Sockets::Packet,
         SocketArg::Auto => Sockets::Auto,
@@ -99,7 +102,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         PollArg::Driver => Poll::Driver,
         PollArg::Adaptive => Poll::Adaptive,
     };
-    let external = external(&chain);
+    let external = external(&chain, guards_host);
     let options = PortOptions {
         sockets,
         poll,
@@ -122,6 +125,9 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         eprintln!("{}: {}, MTU {}, {socket}", interface.name, driver(&interface), interface.mtu);
     }
     opened.cores.iter().for_each(|line| eprintln!("{line}"));
+    guarding::notes(args, place, &chain, ports[0].shares_with_host())
+        .iter()
+        .for_each(|note| eprintln!("note: {note}"));
     let telemetry = Some(Arc::new(plan.telemetry(&chain)));
     let board = ports[0].board();
     telemetry.iter().for_each(|telemetry| {
@@ -148,6 +154,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         reloads: AtomicU64::new(0),
         tap: ports[0].tap(),
         external,
+        guards_host,
         unwritten: unwritten.clone(),
     });
     let _control = control(args.live.control.as_deref(), &subject)?;
@@ -268,6 +275,8 @@ fn steering(
         port_addresses,
         spread: None,
         card_flows: card_flows as u32,
+        // A queue that comes later is no way past the chain. A mirror's chain stands in nobody's way.
+        drops_unserved: place.way != Way::Mirror,
         on_death: if blocks { OnDeath::Block } else { OnDeath::Pass },
         pins: Pins::at(&args.live.pins),
     };

@@ -2,6 +2,7 @@
 
 mod card;
 mod document;
+mod guarding;
 mod live;
 mod metrics;
 mod opening;

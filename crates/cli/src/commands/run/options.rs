@@ -140,6 +140,9 @@ pub struct LiveArgs {
     /// AF_PACKET leaves it all packets
     #[arg(long, value_name = "PORT", help_heading = LIVE)]
     pub pass_to_host: Vec<String>,
+    /// Who gets packets to this host's own addresses, in route mode and with one arm
+    #[arg(long, value_enum, value_name = "WHO", default_value = "kernel", help_heading = LIVE)]
+    pub host: HostArg,
     /// Write the packets that come in to this pcap, with the times that the chain goes by: `paceline run --pcap` gives
     /// again what --out has of the packets that leave. IN.pcapng also says by which interface each came, for
     /// --inside-interface: so a chain with two sides drops again what was spoofed. Slows a run down
@@ -209,6 +212,15 @@ pub enum SocketArg {
     Xdp,
     /// AF_PACKET: with every driver; the kernel's own stack sees packets as well
     Packet,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum HostArg {
+    /// The kernel, past the chain, whatever that would drop
+    Kernel,
+    /// The chain, and then the kernel: what the chain drops does not reach this host. The host's answers do not pass the
+    /// chain. AF_XDP only
+    Chain,
 }
 
 /// What stands before the name of a TAP interface.
