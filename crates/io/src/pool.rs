@@ -9,7 +9,7 @@ mod chunks;
 
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::AtomicU16;
 use std::sync::{Arc, Mutex};
 
 use memory::{Array, LINE_BYTES, Line};
@@ -50,7 +50,7 @@ pub struct Pool {
     /// To and from each other pool of the memory, by number; a pool that is alone has none.
     links: Vec<Option<Link>>,
     /// By chunk, to whom it is lent, as [`Pool::lend`] was told; `AT_HOME` if to nobody. Empty where nothing is lent.
-    lent: Arc<[AtomicU8]>,
+    lent: Arc<[AtomicU16]>,
     /// Free chunks of all peers, where there are such.
     bank: Option<Bank>,
 }
@@ -306,15 +306,14 @@ impl Pool {
         if self.foreign > 0 {
             return self.send_home(frames);
         }
-        let (id, mut others) = (self.id, 0);
+        let mut returned = Returned { free: &mut self.free, others: 0 };
+        let (id, Returned { free, others }) = (self.id, &mut returned);
         // Together, not each: half the instructions.
-        self.free.extend(frames.rev().map(|frame| {
-            others |= frame.place.pool ^ id;
+        free.extend(frames.rev().map(|frame| {
+            *others |= frame.place.pool ^ id;
             frame.place.first_line
         }));
-        if others != 0 {
-            self.refuse();
-        }
+        assert!(returned.others == 0, "a frame of another port");
     }
 
     #[cold]
@@ -338,15 +337,25 @@ impl Pool {
         }
     }
 
-    /// Frames of another memory came back, and count as free here: none may be filled any more.
-    #[cold]
-    fn refuse(&mut self) -> ! {
-        self.free.clear();
-        panic!("a frame of another port");
-    }
-
     fn place(&self, first_line: u32, len: u32) -> Place {
         place(self.id, first_line, self.frame_lines, len)
+    }
+}
+
+/// Frames that come back. However that ends, a panic of who gives them included: where one is of another memory none counts as
+/// free, and none is filled any more.
+struct Returned<'a> {
+    free: &'a mut Vec<u32>,
+    /// Other than 0 if one is of another memory.
+    others: u32,
+}
+
+impl Drop for Returned<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.others != 0 {
+            self.free.clear();
+        }
     }
 }
 

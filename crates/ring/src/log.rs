@@ -109,13 +109,16 @@ impl Tickets {
         self.claimed
     }
 
-    /// Looks at what the readers have released; says how many slots are free now.
+    /// Looks at what the readers have released, and what is published where none is there; says how many slots are free now.
     #[cold]
     fn find_free(&mut self) -> usize {
         let asked = if is_planted(Fault::OneReaderAsked) { 1 } else { usize::MAX };
         let released = self.cursor.released.iter().take(asked);
         let least = released.map(|one| one.load(acquire_unless(Fault::HeadSeenRelaxed))).min();
-        let used = self.claimed - least.unwrap_or(self.claimed).min(self.claimed);
+        // A slot is its writer's until it is published, read or not. Readers release no more than that.
+        let published = || self.cursor.published.load(acquire_unless(Fault::HeadSeenRelaxed));
+        let least = least.filter(|least| *least != GONE).unwrap_or_else(published);
+        let used = self.claimed - least;
         self.free = self.cursor.slots - used;
         self.free
     }

@@ -58,7 +58,8 @@ pub(crate) fn acquire_unless(fault: Fault) -> Ordering {
 
 #[cfg(not(feature = "loom"))]
 mod plain {
-    /// The standard cell, reached in loom's way.
+    /// The standard cell, reached in loom's way. It is laid out as its value is.
+    #[repr(transparent)]
     pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
     impl<T> UnsafeCell<T> {

@@ -355,3 +355,23 @@ fn columns_are_of_one_log() {
     assert!(writer.claim(&mut others, 1));
     column.write(&mut writer, |_| 1);
 }
+
+/// A slot is its writer's until it is published, and then the next one's, read or not.
+#[test]
+fn a_slot_is_one_writers_with_readers_and_without() {
+    let without = log(8, 0).0;
+    let left = log(8, 2).0;
+    for mut tickets in [without, left] {
+        let (mut first, mut second) = (tickets.writer(), tickets.writer());
+        assert!(first.claim(&mut tickets, 8));
+        assert!(!second.claim(&mut tickets, 1), "all slots are the first one's");
+        let numbers = tickets.column(0);
+        numbers.write(&mut first, |index| index);
+        assert!(!second.claim(&mut tickets, 1), "written is not published");
+        assert!(first.publish());
+        assert!(second.claim(&mut tickets, 5) && first.claim(&mut tickets, 3));
+        assert!(!first.claim(&mut tickets, 1));
+        assert!(!first.publish() && second.publish() && first.publish());
+        assert_eq!(tickets.claimed(), 16);
+    }
+}

@@ -30,10 +30,10 @@ const LINES_AHEAD_MAX: usize = 4;
 /// The most functions that share a table.
 pub const PARTS_MAX: usize = 16;
 
-/// One cache line.
+/// One cache line. What lies between a state and its cell's end holds nothing once a cell has moved.
 #[derive(Clone, Copy, FromZeros)]
 #[repr(C, align(64))]
-struct Line([u64; LINE_BYTES / 8]);
+struct Line([MaybeUninit<u64>; LINE_BYTES / 8]);
 
 /// What begins each block.
 #[derive(Clone, Copy)]
@@ -99,10 +99,13 @@ pub struct Cell<S> {
 
 impl Layout {
     /// Blocks without any state yet.
+    ///
+    /// # Panics
+    /// After four billion of them.
     #[allow(clippy::new_without_default, reason = "each has an identity of its own")]
     pub fn new() -> Layout {
         static NEXT_ID: AtomicU32 = AtomicU32::new(0);
-        Layout { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), parts: Vec::new() }
+        Layout { id: next_id(&NEXT_ID), parts: Vec::new() }
     }
 
     /// Makes room for a state: plain bytes, which any thread may have.
@@ -140,6 +143,12 @@ impl Layout {
         }
         (offsets, end)
     }
+}
+
+/// The next number. Counting round would give one twice, and parts would read states of other types.
+fn next_id(next: &AtomicU32) -> u32 {
+    let id = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1));
+    id.expect("fewer than four billion layouts")
 }
 
 /// A cell with a state.
@@ -432,7 +441,9 @@ impl<K: FlowKey> Blocks<K> {
 
     /// Copies a block that a flow has into a parcel, and leaves it without any state.
     pub(crate) fn pack(&mut self, block: u32, parcel: &mut Parcel<K>) {
-        assert!(self.is_taken(block) && self.lines == parcel.lines, "a flow's block, and a parcel for such");
+        assert!(self.is_taken(block), "a block that a flow has");
+        // As in `unpack`: all that is read from the parcel as a state was written as one.
+        assert!(parcel.shape == self.shape, "blocks with states of other types");
         let begin = block as usize * self.lines;
         parcel.memory.extend_from_slice(&self.memory[begin..begin + self.lines]);
         self.end_states(block);
@@ -441,8 +452,8 @@ impl<K: FlowKey> Blocks<K> {
     /// The hash of a packed block's flow.
     pub(crate) fn packed_hash(&self, parcel: &Parcel<K>, index: usize) -> u32 {
         let Line(words) = parcel.memory[index * parcel.lines];
-        // Behind the short, as in [`Head`].
-        words[2] as u32
+        // SAFETY: a block begins with its head, of which this is the identity, behind the short.
+        unsafe { words[2].assume_init() as u32 }
     }
 
     /// Key and one part of a packed block.
@@ -700,5 +711,42 @@ mod tests {
         one.add::<u64>();
         let part = other.add::<u64>();
         Blocks::<SrcAddr>::new(&one, 1).expect("memory").cell(0, part);
+    }
+    #[test]
+    #[should_panic(expected = "states of other types")]
+    fn a_block_does_not_go_into_a_parcel_of_other_states() {
+        let (mut one, mut other) = (Layout::new(), Layout::new());
+        one.add::<u64>();
+        other.add::<bool>();
+        let mut blocks = Blocks::<SrcAddr>::new(&one, 1).expect("memory");
+        let there = Blocks::<SrcAddr>::new(&other, 1).expect("memory");
+        let key = SrcAddr::of(&Headers::default());
+        blocks.take(0, 0, key.short(), &key);
+        blocks.pack(0, &mut there.parcel(1));
+    }
+
+    #[test]
+    fn cells_that_change_places_are_packed_and_read() {
+        let mut layout = Layout::new();
+        let part = layout.add::<bool>();
+        let [mut one, mut other] = [(); 2].map(|()| Blocks::<SrcAddr>::new(&layout, 1).expect("memory"));
+        let key = SrcAddr::of(&Headers::default());
+        one.take(0, 7, key.short(), &key);
+        other.cell_mut(0, part).set(true, 5);
+        // All bytes of a cell go, those behind its state too, which hold nothing.
+        std::mem::swap(one.cell_mut(0, part), other.cell_mut(0, part));
+        let mut parcel = one.parcel(1);
+        one.pack(0, &mut parcel);
+        assert_eq!(other.packed_hash(&parcel, 0), 7);
+        other.unpack(0, &parcel, 0);
+        assert_eq!(other.cell(0, part).state(), Some(&true));
+    }
+
+    #[test]
+    fn no_two_layouts_have_one_number() {
+        let next = AtomicU32::new(u32::MAX - 1);
+        assert_eq!(next_id(&next), u32::MAX - 1);
+        let refused = || std::panic::catch_unwind(|| next_id(&next)).is_err();
+        assert!(refused() && refused());
     }
 }

@@ -14,7 +14,7 @@
 
 use std::any::Any;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memory::{Array, LINE_BYTES, Line};
@@ -28,8 +28,8 @@ use crate::{Frame, Note};
 /// The smallest memory that begins on a page: a huge one.
 const LEAST_BYTES: usize = 2 << 20;
 
-/// To whom a chunk is lent that is not.
-const AT_HOME: u8 = u8::MAX;
+/// To whom a chunk is lent that is not: the number of nobody who borrows.
+const AT_HOME: u16 = u16::MAX;
 
 /// Nobody panics who has it.
 fn lock(bank: &Bank) -> MutexGuard<'_, Vec<u32>> {
@@ -37,8 +37,8 @@ fn lock(bank: &Bank) -> MutexGuard<'_, Vec<u32>> {
 }
 
 /// As many marks as there are chunks, all of them at home.
-fn all_at_home(frames: usize) -> Arc<[AtomicU8]> {
-    (0..frames).map(|_| AtomicU8::new(AT_HOME)).collect()
+fn all_at_home(frames: usize) -> Arc<[AtomicU16]> {
+    (0..frames).map(|_| AtomicU16::new(AT_HOME)).collect()
 }
 
 /// A packet in a lent chunk.
@@ -169,12 +169,13 @@ impl Pool {
         usize::from(self.frame_lines) * LINE_BYTES
     }
 
-    /// Lends up to `most` free chunks to one of those who borrow, by its number, 0 to 254: appends their addresses.
+    /// Lends up to `most` free chunks to one of those who borrow, by its number: appends their addresses.
     pub fn lend(&mut self, to: u8, most: usize, chunks: &mut Vec<u64>) {
         self.draw(most);
         let count = most.min(self.free());
         for line in self.free.drain(self.free.len() - count..).rev() {
-            self.lent[line as usize / usize::from(self.frame_lines)].store(to, Ordering::Relaxed);
+            // Whichever peer takes it back sees what was done to it before.
+            self.lent[line as usize / usize::from(self.frame_lines)].store(to.into(), Ordering::Release);
             chunks.push(u64::from(line) * LINE_BYTES as u64);
         }
     }
@@ -201,7 +202,7 @@ impl Pool {
     pub fn lend_frame(&mut self, to: u8, frame: Frame) -> Lent {
         let Place { pool, first_line, offset, len, .. } = frame.place;
         assert!(pool == self.id, "a frame of another port");
-        self.lent[first_line as usize / usize::from(self.frame_lines)].store(to, Ordering::Relaxed);
+        self.lent[first_line as usize / usize::from(self.frame_lines)].store(to.into(), Ordering::Release);
         Lent { address: u64::from(first_line) * LINE_BYTES as u64 + u64::from(offset), len }
     }
 
@@ -218,10 +219,10 @@ impl Pool {
     pub fn recall(&mut self, from: u8) -> usize {
         let before = self.free.len();
         for (chunk, lent) in self.lent.iter().enumerate() {
-            if lent.load(Ordering::Relaxed) != from {
+            // One of those who end a loan gets the chunk, as in `end_loan`.
+            if lent.compare_exchange(from.into(), AT_HOME, Ordering::Acquire, Ordering::Relaxed).is_err() {
                 continue;
             }
-            lent.store(AT_HOME, Ordering::Relaxed);
             self.free.push(chunk as u32 * u32::from(self.frame_lines));
         }
         self.free.len() - before
@@ -260,7 +261,7 @@ impl Pool {
 
     /// How many chunks are lent to one of those who borrow. O(chunks).
     pub fn lent_to(&self, to: u8) -> usize {
-        self.lent.iter().filter(|lent| lent.load(Ordering::Relaxed) == to).count()
+        self.lent.iter().filter(|lent| lent.load(Ordering::Relaxed) == u16::from(to)).count()
     }
 
     #[inline]
@@ -272,10 +273,8 @@ impl Pool {
             return None;
         }
         let lent = self.lent.get(usize::try_from(index).ok()?)?;
-        // Of a chunk that is lent one peer hears at a time: it lies in one entry of one ring. So two steps do, and what
-        // they order is ordered by the rings. Orderings say no more.
-        let is_lent = lent.load(Ordering::Relaxed) != AT_HOME;
-        lent.store(AT_HOME, Ordering::Relaxed);
+        // In one step: of peers that end one loan at once, one gets the chunk. It sees what was done to it before it was lent.
+        let is_lent = lent.swap(AT_HOME, Ordering::Acquire) != AT_HOME;
         is_lent.then(|| (index as u32 * u32::from(self.frame_lines), offset as u16))
     }
 }

@@ -1,5 +1,7 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::thread;
+use std::{hint, thread};
 
 use super::*;
 
@@ -182,4 +184,100 @@ fn what_one_borrower_has_comes_back_at_once_and_what_another_has_does_not() {
     assert!(!pool.take_back(first[1]) && pool.take_back(second[0]));
     pool.give_back([frame].into_iter());
     assert_eq!((pool.recall(7), pool.free(), pool.lent()), (2, frames, 0));
+}
+
+/// As many numbers as there are: none of them is that of nobody.
+#[test]
+fn all_who_borrow_have_numbers_of_their_own() {
+    let (mut pool, _) = Pool::chunks(1, CHUNK, 0);
+    let (frames, mut chunks) = (pool.free(), Vec::new());
+    for to in 0..=u8::MAX {
+        assert_eq!(pool.recall(to), 0, "nothing is lent");
+        pool.lend(to, 2, &mut chunks);
+        assert_eq!((pool.lent_to(to), pool.lent()), (2, 2));
+        assert!(pool.take_back(chunks[0]) && !pool.take_back(chunks[0]));
+        assert_eq!(pool.recall(to), 1);
+        chunks.clear();
+    }
+    let lent = |pool: &mut Pool| {
+        let frame = packet(pool, 0, &[1]).expect("a frame");
+        pool.lend_frame(u8::MAX, frame)
+    };
+    let Lent { address, .. } = lent(&mut pool);
+    assert!(pool.take_back(address));
+    assert_eq!((pool.free(), pool.lent()), (frames, 0));
+}
+
+/// The planted fault: a kernel that tells two peers of the same chunks.
+#[test]
+fn of_two_peers_one_ends_a_loan() {
+    const CHUNKS: usize = if cfg!(miri) { 6 } else { 500 };
+    let mut pools = Pool::peers(CHUNKS, CHUNK, 2);
+    let (mut other, mut own) = (pools.remove(1), pools.remove(0));
+    for round in 0..if cfg!(miri) { 4 } else { 40 } {
+        let lent: Vec<Lent> = (0..CHUNKS)
+            .map(|seq| {
+                let frame = packet(&mut own, seq as u64, &[7; 60]).expect("a frame");
+                own.lend_frame(0, frame)
+            })
+            .collect();
+        let there = AtomicUsize::new(0);
+        let end_all = |pool: &mut Pool| {
+            let mut ended = Vec::with_capacity(CHUNKS);
+            for (both, lent) in (2..).step_by(2).zip(&lent) {
+                // Both at once, chunk by chunk.
+                there.fetch_add(1, Ordering::SeqCst);
+                let mut looks = 0;
+                while there.load(Ordering::SeqCst) < both {
+                    looks += 1;
+                    if looks % 4_096 == 0 || cfg!(miri) { thread::yield_now() } else { hint::spin_loop() }
+                }
+                ended.extend(pool.receive_lent(Stamp::default(), LinkType::Ethernet, *lent));
+            }
+            // What was written before they were lent is there.
+            assert!(ended.iter().all(|frame| pool.bytes(frame) == [7; 60]));
+            let count = ended.len();
+            pool.give_back(ended.into_iter());
+            pool.deposit();
+            count
+        };
+        let (ours, theirs) = thread::scope(|scope| {
+            let theirs = scope.spawn(|| end_all(&mut other));
+            (end_all(&mut own), theirs.join().expect("no panic"))
+        });
+        assert_eq!(ours + theirs, CHUNKS, "round {round}: {ours} and {theirs}");
+    }
+}
+
+/// Frames from the back, and a panic behind the first of them.
+struct OneAndPanic(Option<Frame>);
+
+impl Iterator for OneAndPanic {
+    type Item = Frame;
+
+    fn next(&mut self) -> Option<Frame> {
+        self.next_back()
+    }
+}
+
+impl DoubleEndedIterator for OneAndPanic {
+    fn next_back(&mut self) -> Option<Frame> {
+        Some(self.0.take().expect("one frame"))
+    }
+}
+
+#[test]
+fn a_frame_of_another_memory_is_not_filled_after_a_panic_either() {
+    let (mut pool, mut larger) = (Pool::new(1, 60), Pool::new(64, 2_000));
+    let far = (0..64).filter_map(|seq| packet(&mut larger, seq, &[1])).last().expect("frames");
+    let gives = |pool: &mut Pool, frame| {
+        catch_unwind(AssertUnwindSafe(|| pool.give_back(OneAndPanic(Some(frame))))).is_err()
+    };
+    assert!(gives(&mut pool, far));
+    assert!(packet(&mut pool, 0, &[1]).is_none(), "nothing is free that is not here");
+    // Its own come back all the same.
+    let mut pool = Pool::new(2, 60);
+    let own = packet(&mut pool, 0, &[1]).expect("a frame");
+    assert!(gives(&mut pool, own));
+    assert_eq!(pool.free(), 2);
 }

@@ -67,6 +67,29 @@ fn one_slot() {
     });
 }
 
+/// Two threads write into the one slot of a log that nobody reads.
+fn nobody_reads() {
+    model(Some(2), || {
+        let (tickets, _) = log(1, 0);
+        let column = tickets.column(0);
+        let (mut first, mut second) = (tickets.writer(), tickets.writer());
+        let tickets = Arc::new(Mutex::new(tickets));
+        let write = |tickets: &Mutex<Tickets>, writer: &mut Writer, column: &Column<usize>| {
+            let has_room = writer.claim(&mut tickets.lock().expect("no panic"), 1);
+            if has_room {
+                column.write(writer, |_| 7);
+                assert!(writer.publish(), "those before are published, or the slot would not be free");
+            }
+        };
+        let writing = {
+            let (tickets, column) = (Arc::clone(&tickets), column.clone());
+            thread::spawn(move || write(&tickets, &mut second, &column))
+        };
+        write(&tickets, &mut first, &column);
+        writing.join().expect("a writer's thread");
+    });
+}
+
 #[test]
 fn numbers_arrive_in_order_from_two_writers() {
     two_write();
@@ -75,6 +98,18 @@ fn numbers_arrive_in_order_from_two_writers() {
 #[test]
 fn no_slot_is_claimed_while_it_is_read() {
     one_slot();
+}
+
+#[test]
+fn no_slot_is_claimed_before_it_is_published() {
+    nobody_reads();
+}
+
+#[test]
+fn a_slot_that_is_claimed_before_it_is_published_is_found() {
+    for fault in [Fault::HeadSeenRelaxed, Fault::PushRelaxed] {
+        finds(fault, nobody_reads, RACE);
+    }
 }
 
 #[test]
