@@ -58,6 +58,8 @@ mod rsspp;
 mod scr;
 #[path = "scr_simulation.rs"]
 mod scr_simulation;
+#[path = "seed.rs"]
+mod seed;
 #[path = "shared.rs"]
 mod shared;
 #[path = "shared_time.rs"]

@@ -175,6 +175,9 @@ pub struct Extras<F: NetworkFunction> {
     /// a flow that it begins has its time-out. Not for functions with [`Extras::in_place`] or [`Extras::leap`], or whose
     /// states cores share. `NONE`: every packet does.
     pub refreshes: fn(&F::Meta) -> bool,
+    /// Whether its steps draw: [`Cx::random`](crate::Cx::random), [`Cx::hash`](crate::Cx::hash). Then people are told the seed, without
+    /// which a run is not had again.
+    pub draws: fn(&F) -> bool,
     /// Looks at the payload of a packet that [`NetworkFunction::step`] forwards, and gives the verdict
     /// instead; the payload is what the frame holds after the transport header, without link padding.
     /// It has no flow to change: replicas do not see each other's payloads.
@@ -261,6 +264,7 @@ impl<F: NetworkFunction> Extras<F> {
         reload: Reload::NONE,
         live: |_| None,
         refreshes: |_| true,
+        draws: |_| false,
         inspect: None,
         prefetch: None,
         prefetch_from_flows: 0,

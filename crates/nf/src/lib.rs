@@ -85,7 +85,7 @@ pub use function::{
     About, EndedOf, Extras, Flows, FullTable, Guarantees, InPlace, Leap, LeapSteps, NetworkFunction, Pooled,
     Records, Reload, Reports, StepInPlace, TwoSided, WhenShared,
 };
-pub use hash::{Hasher, hash_bytes};
+pub use hash::{Hasher, drawn, hash_bytes};
 pub use in_place::{InPlaceError, check_in_place};
 pub use key::{
     AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, Short, SrcAddr, SrcEndpoint, Stateless,

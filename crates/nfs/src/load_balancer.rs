@@ -75,7 +75,8 @@
 //!   backends. When one of ten backends goes, its share is spread over the others, and less than
 //!   0.5% of all entries move between those (of 400: 1%); flows that are remembered do not move.
 //! - `"random"` looks there by a hash of the 5-tuple under the chain's `seed`: the same on every core, another for
-//!   another seed. With a seed that clients do not know, nobody can choose ports that all lead to one backend.
+//!   another seed. Without a seed in the chain file one is drawn for each run. Clients do not know it, and cannot choose ports
+//!   that all lead to one backend.
 //!   *N* flows give a backend of share *p*, under either policy, *N p* ± √(*N p* (1 - *p*)), 1σ.
 //! - `"round-robin"` lets the active backends take new flows in turns, as FAJITA's balancer does:
 //!   those of greater weight more often, their turns spread out. Of the first *N* flows of a service
@@ -206,6 +207,7 @@ impl NetworkFunction for LoadBalancer {
         has_address: |balancer, address| balancer.services.have_address(address),
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, keeps_pool: Self::keeps_pool, ..Reload::ANY },
+        draws: |balancer| balancer.policy == Policy::Random,
         in_place: InPlace::Flow(Self::in_place),
         ..Extras::NONE
     };

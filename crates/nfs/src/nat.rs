@@ -89,8 +89,8 @@
 //!
 //! A port that becomes free goes to the end of a queue, so that late packets of its last owner's peers
 //! meet nobody for as long as possible. With `"in-turn"` a mapping gets the port at the front. With
-//! `"random"` it gets one of the front half, drawn by the chain's seed, so that outsiders cannot guess
-//! the next one (RFC 7857 §9, RFC 6056). With `"preserve"` it keeps the inside's own port if that is one of
+//! `"random"` it gets one of the front half, drawn by the chain's `seed`, so that outsiders, who do not know
+//! it, cannot guess the next one (RFC 7857 §9, RFC 6056). With `"preserve"` it keeps the inside's own port if that is one of
 //! `ports`, this core's, and nobody's at the host's external address; else it gets one as with `"random"`
 //! (RFC 4787 §4.2.1: port preservation, without overloading).
 //!
@@ -266,6 +266,7 @@ impl NetworkFunction for Nat {
         guarantees: Guarantees { invariant: Self::invariant, ..Guarantees::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
+        draws: |nat| nat.port_choice != PortChoice::InTurn,
         prefetch: Some(Self::prefetch),
         // Of 64 bytes each, a quarter of a second cache.
         prefetch_from_flows: 4_096,

@@ -106,7 +106,7 @@ impl Setting {
 
     /// The chain with these tables.
     pub fn chain(&self, chain: &Chain) -> Chain {
-        let chain = Chain { table_seed: self.seed, ..chain.clone() };
+        let chain = Chain { table_seed: self.seed, ..chain.clone().with_seed(self.seed) };
         match self.tables {
             Tables::AsWritten => chain,
             Tables::Of { flows, when_full } => chain.with_flows(flows, when_full),
@@ -186,6 +186,7 @@ impl Setting {
             add("--flows", flows.to_string());
             add("--table-full", when_full.name().to_owned());
         }
+        add("--seed", self.seed.to_string());
         add("--table-seed", self.seed.to_string());
         options
     }

@@ -29,9 +29,23 @@ pub struct ChainArgs {
     /// are those of interfaces then, and no longer those of source addresses. All other interfaces are outside
     #[arg(long, value_name = "NAME|ID", requires = "pcap")]
     pub inside_interface: Option<String>,
+    /// What functions draw from, in place of the chain file's `seed` [default: drawn, where the file gives none]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
     /// How many cores [default: 1 for single, else all processors; with --pcap-dir one for each file]
     #[arg(long, value_name = "N", value_parser = number(..))]
     pub cores: Option<usize>,
+}
+
+impl ChainArgs {
+    /// Reads the chain, whose functions are those of `registry`.
+    pub fn read(&self, registry: &Registry) -> Result<Chain, Failure> {
+        let chain = read_chain(&self.chain, registry)?;
+        Ok(match self.seed {
+            Some(seed) => chain.with_seed(seed),
+            None => chain,
+        })
+    }
 }
 
 /// How replicas get the history of packets that other cores have, and what gets lost on the way.
@@ -151,7 +165,7 @@ pub fn prepare(
     registry: &Registry,
 ) -> Result<Setting, Failure> {
     let packets = find(args, history, strategy)?;
-    let chain = tables.apply(read_chain(&args.chain, registry)?);
+    let chain = tables.apply(args.read(registry)?);
     if history.history_version == Some(HistoryVersionArg::Typed)
         && chain.history_version() != sequencer::Version::Typed
     {

@@ -52,7 +52,7 @@ impl ReloadArgs {
     /// The chains, each as it runs under the first one's strategy.
     pub fn reloads(
         &self,
-        first: &Plan,
+        (chain, first): (&Chain, &Plan),
         card: &CardArgs,
         tables: &TableArgs,
         registry: &Registry,
@@ -71,7 +71,8 @@ impl ReloadArgs {
                      Give chains in the order in which they take over.",
                 ));
             }
-            let chain = tables.apply(read_chain(Path::new(path), registry)?);
+            let before = reloads.last().map_or(chain, |before| &before.chain);
+            let chain = tables.apply(read_chain(Path::new(path), registry)?).behind(before);
             let plan = card.plan(&chain, first.strategy, first.cores)?.following(first);
             if !self.cores_at.is_empty() {
                 plan.check_cores(&chain, first.cores).map_err(Failure::usage)?;

@@ -85,7 +85,7 @@ and the chain, above its first `[[function]]`,
               \"ignore\", or \"auto\", the default: verify where the capture's first packets are mostly right
   fragments   fragments: \"pass\", the default, \"drop\", or \"track\", which finds those malformed that overlap, come without
               their first one or are wrong otherwise; see docs/fragments.md
-  seed        seed of what functions draw, a whole number, at least 0; default 0
+  seed        seed of what functions draw, a whole number, at least 0; default drawn from the system and printed
   inside      prefixes of the hosts inside, which give the chain two directions; default its NAT's, or none
   slo         under dyssect, how long packets may wait: [slo] with p99_us, us; default none; see docs/dyssect.md
   class       under dyssect, which packets have priority: [[class]] with priority, and prefixes, ports or both; default

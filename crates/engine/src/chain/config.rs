@@ -5,7 +5,7 @@
 //! malformed = "drop"            # or "pass"
 //! fragments = "pass"            # or "drop", "track"
 //! spoofed = "drop"              # or "pass": sides go by source addresses, and not by interfaces
-//! seed = 1
+//! seed = 1                      # of what functions draw; without it one is drawn
 //! inside = ["10.0.0.0/8"]       # gives the chain two sides; a NAT in it says the same
 //!
 //! [[class]]                     # for `dyssect`: the first that a packet fits says whether it has priority
@@ -21,7 +21,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -140,7 +139,7 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
     let checksums = chain.take::<Checksums>("checksums")?.unwrap_or_default();
     let fragments = chain.take::<Fragments>("fragments")?.unwrap_or_default();
     let spoofed = chain.take::<SpoofedPolicy>("spoofed")?.unwrap_or_default();
-    let seed = chain.take::<u64>("seed")?.unwrap_or_default();
+    let given_seed = chain.take::<u64>("seed")?;
     let inside = chain.take_spanned::<Vec<String>>("inside")?;
     let inside_span = inside.as_ref().map_or(0..0, |(span, _)| span.clone());
     let inside = inside.map(parse_inside).transpose()?;
@@ -164,14 +163,16 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
     let sides = Sides::of_chain(inside, &functions)
         .map_err(|message| mistake(inside_span, message, "what is inside is said here, or by a function"))?
         .map(Arc::new);
-    let table_seed = random_seed();
+    let (drawn, table_seed) = (random_seed()?, random_seed()?);
     Ok(Chain {
         name,
         malformed,
         checksums,
         fragments,
         spoofed,
-        seed,
+        // One that was drawn can be written in a file: there numbers go to 2^63 - 1.
+        seed: given_seed.unwrap_or(drawn >> 1),
+        seed_is_drawn: given_seed.is_none(),
         table_seed,
         sides,
         slo,
@@ -265,9 +266,10 @@ fn parse_inside((span, prefixes): (Range<usize>, Vec<String>)) -> Result<PrefixS
         .map_err(|error| mistake(span, format!("`inside` {}", error.message), "this value"))
 }
 
-/// What the standard library seeds its own tables with.
-fn random_seed() -> u64 {
-    RandomState::new().build_hasher().finish()
+/// From the system, where outsiders cannot tell it.
+fn random_seed() -> Result<u64, Mistake> {
+    getrandom::u64()
+        .map_err(|error| mistake(0..0, format!("the system gives no random numbers: {error}"), ""))
 }
 
 #[derive(Deserialize, Default)]

@@ -55,8 +55,11 @@ pub struct Chain {
     pub fragments: Fragments,
     /// What becomes of packets whose source address is of the other side than their interface.
     pub spoofed: SpoofedPolicy,
-    /// Seed of everything that functions draw.
+    /// Seed of everything that functions draw. All cores share it.
     pub seed: u64,
+    /// Whether that was drawn when the chain was read, since its file gives none: then nobody outside can tell what functions
+    /// draw.
+    pub seed_is_drawn: bool,
     /// Seed of the tables' hashes, drawn anew when the chain is read, so that nobody can choose flows
     /// that collide. All cores share it.
     pub table_seed: u64,
@@ -126,6 +129,28 @@ impl Chain {
         assert!((1..=MAX_FLOWS).contains(&flows), "a table for {flows} flows");
         self.functions.iter_mut().for_each(|spec| (spec.flows, spec.when_full) = (flows, when_full));
         self
+    }
+
+    /// Has functions draw from this seed.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Chain {
+        Chain { seed, seed_is_drawn: false, ..self }
+    }
+
+    /// The chain as it runs behind `before`: its tables hash as those did, so that it can go on with their flows, and where its
+    /// own file gives no seed its functions go on drawing from that of `before`.
+    #[must_use]
+    pub fn behind(self, before: &Chain) -> Chain {
+        let Chain { seed, seed_is_drawn, table_seed, .. } = *before;
+        match self.seed_is_drawn {
+            true => Chain { seed, seed_is_drawn, table_seed, ..self },
+            false => Chain { table_seed, ..self },
+        }
+    }
+
+    /// The functions that draw from the seed, by their names.
+    pub fn drawing(&self) -> impl Iterator<Item = &str> {
+        self.functions.iter().filter(|spec| spec.function.draws()).map(|spec| spec.name.as_str())
     }
 
     /// The headers of a packet as every core of this chain sees them, if there is nothing wrong with its checksums or

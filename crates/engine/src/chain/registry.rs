@@ -91,6 +91,9 @@ pub trait Function: Send + Sync {
     /// [`nf::Pooled::allocation_events`].
     fn allocation_events(&self) -> &'static [usize];
 
+    /// [`nf::Extras::draws`].
+    fn draws(&self) -> bool;
+
     /// [`nf::TwoSided::sides`].
     fn sides(&self) -> Option<nf::Sides>;
 
@@ -291,6 +294,10 @@ impl<F: NetworkFunction> Function for Configured<F> {
 
     fn allocation_events(&self) -> &'static [usize] {
         (F::EXTRAS.pool.allocation_events)(&self.0)
+    }
+
+    fn draws(&self) -> bool {
+        (F::EXTRAS.draws)(&self.0)
     }
 
     fn sides(&self) -> Option<nf::Sides> {

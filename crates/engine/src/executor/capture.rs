@@ -126,8 +126,7 @@ pub(crate) fn replay_generations<E: Send>(
     for (number, Generation { standing, inherited, .. }) in generations.iter().enumerate() {
         let sample = samples[number];
         let checksums = Checksums::decided(&sample);
-        // All tables of a run hash alike, so that one can go on with another's.
-        let chain = Chain { checksums, table_seed: first.table_seed, ..standing.chain.clone() };
+        let chain = Chain { checksums, ..standing.chain.clone().behind(first) };
         let chain = match chain_before.take() {
             Some(before) => chain.following(&before),
             None => chain,

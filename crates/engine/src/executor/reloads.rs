@@ -143,7 +143,7 @@ impl Reloads {
             return Err(ReloadError::NotYet);
         }
         let (before, plan_before) = self.current().ok_or(ReloadError::Over)?;
-        let chain = Chain { table_seed: before.table_seed, ..chain.on_interfaces() }.following(&before);
+        let chain = chain.on_interfaces().behind(&before).following(&before);
         let plan = Plan::new(&chain, plan_before.strategy, plan_before.cores)?.following(&plan_before);
         let plan = if plan_before.has_own_ports { plan.with_own_ports(&chain)? } else { plan };
         if plan.has_own_ports && plan.hash_fields != plan_before.hash_fields {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use io::Frame;
 use nf::{
-    Cx, Ended, EndedOf, InPlace, NetworkFunction, Records, Verdict, began_anew, hash_bytes, undeclared_event,
+    Cx, Ended, EndedOf, InPlace, NetworkFunction, Records, Verdict, began_anew, drawn, undeclared_event,
 };
 use wire::{Edits, EditsMark, Stamp};
 
@@ -88,7 +88,7 @@ impl<F: NetworkFunction> Stepper<F> {
             index: spec.index,
             is_last: spec.is_last,
             // Functions of one chain draw different numbers for the same packet.
-            seed: hash_bytes(&[spec.index], spec.seed),
+            seed: drawn(&[spec.index], spec.seed),
             events: vec![0; 2 * (F::ABOUT.events.len() + 1)].into(),
             events_before: vec![0; 2 * (F::ABOUT.events.len() + 1)].into(),
             drops: vec![0; F::ABOUT.drop_reasons.len() + 1].into(),

@@ -6,6 +6,7 @@ mod drops;
 mod history;
 mod moves;
 mod of_run;
+mod seed;
 mod text;
 mod timeline;
 mod trace;
@@ -16,6 +17,7 @@ pub use changes::{ChangesReport, DecisionReport, LeftOut, PhaseReport};
 pub use drops::{DroppedPacket, WhyDropped};
 pub use history::{CoreHistory, EgressReport, HistoryReport, ReorderingReport};
 pub use moves::MovesReport;
+pub use seed::SeedReport;
 pub use timeline::{CorePeriod, TimePeriod, TimelineReport};
 pub use trace::{FieldEdit, FieldValue, FlowState, StateField, TraceReport, TracedFunction};
 pub use why::{FlowPlace, WhyReport};
@@ -47,6 +49,8 @@ pub struct RunReport {
     /// Functions whose states all cores shared: under `shared` all that have any; else those whose keys no hash
     /// keeps on one core, mostly none.
     pub shared_functions: Vec<SharedFunction>,
+    /// What functions drew from; of the last chain, where others took over.
+    pub seed: SeedReport,
     /// The two sides of the chain; null if it has one direction.
     pub sides: Option<SidesReport>,
     /// Packets processed.

@@ -19,7 +19,7 @@ use crate::report::skipped;
 use crate::report::words::{count, plural};
 use crate::report::{
     ChecksumReport, CoreReport, Flows, FragmentReport, FunctionSummary, MemoryReport, ReloadReport, Report,
-    RunReport, SharedFunction, SidesReport, TimeRanBack, Verdicts, hex,
+    RunReport, SeedReport, SharedFunction, SidesReport, TimeRanBack, Verdicts, hex,
 };
 use crate::strategies::plan::Plan;
 
@@ -67,6 +67,7 @@ impl RunReport {
                 .map(|fields| fields.fields().names().map(str::to_owned).collect())
                 .unwrap_or_default(),
             shared_functions: plan.shared.iter().map(|index| shared_function(chain, *index)).collect(),
+            seed: SeedReport::new(chain),
             sides: chain.sides.as_ref().map(|sides| SidesReport {
                 inside: sides.inside(),
                 packets_from_outside: counted(|core| core.from_outside),

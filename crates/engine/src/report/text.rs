@@ -48,6 +48,7 @@ impl RunReport {
         if !self.shared_functions.is_empty() {
             text += &shared(&self.shared_functions, &self.strategy);
         }
+        text += &self.seed.text();
         text += &checksums(self);
         text += &fragments(self.fragments);
         if let Some(written) = written {

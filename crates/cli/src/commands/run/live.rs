@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::report::{InterfaceReport, RoutingReport, RunReport};
+use engine::report::{InterfaceReport, RoutingReport, RunReport, SeedReport};
 use engine::{Plan, Registry, run_live, run_live_each};
 use live::rights;
 use live::route::{RouteCounters, RouteDrop};
@@ -33,7 +33,6 @@ use super::options::{HostArg, OnDeathArg, Place, PollArg, RunArgs, SocketArg, TA
 use super::record::{Recorded, names_interfaces};
 use crate::control::{Control, Hangups, Subject, Unwritten, default_path, external};
 use crate::failure::{Failure, Failures};
-use crate::input::read_chain;
 use crate::output::{Reports, check_outputs, plural, tell_format};
 use crate::progress::interruptible;
 use crate::service::{Service, Watched};
@@ -55,7 +54,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
              On interfaces ask a run that goes on: `paceline ctl trace FILTER`, `paceline ctl drops --out FILE`.",
         ));
     }
-    let chain = read_chain(&args.chain.chain, registry)?;
+    let chain = args.chain.read(registry)?;
     let strategy = args.strategy.0;
     let cores = args.chain.cores.unwrap_or_else(|| Plan::default_cores(strategy));
     let plan = Plan { egress: args.egress.0, ..args.card.plan(&chain, strategy, cores)? };
@@ -128,6 +127,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     guarding::notes(args, place, &chain, ports[0].shares_with_host())
         .iter()
         .for_each(|note| eprintln!("note: {note}"));
+    eprint!("{}", SeedReport::new(&chain).text());
     let telemetry = Some(Arc::new(plan.telemetry(&chain)));
     let board = ports[0].board();
     telemetry.iter().for_each(|telemetry| {

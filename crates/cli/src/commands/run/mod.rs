@@ -60,7 +60,7 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     )?;
     plan.egress = args.egress.0;
     let plan = args.reload.cores(plan, &chain)?;
-    let reloads = args.reload.reloads(&plan, &args.card, &TableArgs::default(), registry)?;
+    let reloads = args.reload.reloads((&chain, &plan), &args.card, &TableArgs::default(), registry)?;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     // Where something else is on standard output, the text is not.
     let (lines, packets_dropped) = (args.trace.trace_json.as_deref(), args.drops.drops.as_deref());

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use engine::report::SeedReport;
 use engine::{Plan, Registry, RunError, VerifyError, verify_external, verify_reloading};
 
 use self::outcome::Outcome;
@@ -56,7 +57,7 @@ pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failu
         )));
     }
     let plan = args.reload.cores(Plan { simulation: args.simulate, ..plan }, &chain)?;
-    let reloads = args.reload.reloads(&plan, &args.card, &args.tables, registry)?;
+    let reloads = args.reload.reloads((&chain, &plan), &args.card, &args.tables, registry)?;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     let reports = Reports::open(&inputs, None, args.json.as_deref())?;
     let progress = interruptible(None);
@@ -81,7 +82,8 @@ pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failu
     args.reload.tell_unreached(verified.packets);
     let last = reloads[..verified.reloads.len()].last();
     let (chain, plan) = last.map_or((chain, plan), |last| (last.chain.clone(), last.plan.clone()));
-    reports.write(&VerifyReport::new(&chain, &plan, &verified), &text::render(&chain, &plan, &verified))?;
+    let text = text::render(&chain, &plan, &verified) + &SeedReport::new(&chain).text();
+    reports.write(&VerifyReport::new(&chain, &plan, &verified), &text)?;
     let outcome = Outcome::of(&verified);
     match verified.input_error {
         Some(error) if outcome == Outcome::CutShort => Err(Failure::cut_short(error)),

@@ -1,6 +1,6 @@
 //! What was found, as JSON: `docs/verify.schema.json`.
 
-use engine::report::{ChangesReport, HistoryReport, ReloadReport, hex};
+use engine::report::{ChangesReport, HistoryReport, ReloadReport, SeedReport, hex};
 use engine::{Broken, Chain, Plan, Verified};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,6 +21,8 @@ pub struct VerifyReport {
     cores: usize,
     /// The seed of a simulation, in which the cores took turns on one thread; null where each had a thread.
     simulated: Option<u64>,
+    /// What functions drew from, in both runs.
+    seed: SeedReport,
     /// How it ended. The exit status says the same.
     outcome: Outcome,
     /// Whether everything is the same, over the whole input, which has packets.
@@ -149,6 +151,7 @@ impl VerifyReport {
             strategy: plan.strategy.name(),
             cores: plan.cores,
             simulated: plan.simulation,
+            seed: SeedReport::new(chain),
             outcome: Outcome::of(verified),
             holds: Outcome::of(verified) == Outcome::Equal,
             reloads: verified.reloads.iter().map(ReloadReport::new).collect(),
