@@ -307,7 +307,7 @@ fn a_port_of_the_other_parity_is_no_difference_and_is_named() {
     // Hosts one by one, who meet shares without a port of their parity, and many at once, who use one up.
     let one_by_one = (1..=60).map(|host| vec![(host, 58_473)]).collect();
     let at_once = vec![(0..60).map(|i| (1 + i % 10, 32_768 + 2 * u16::from(i / 10))).collect()];
-    let cases: [(&str, &str, Vec<Vec<(u8, u16)>>); 2] =
+    let cases: [(_, _, Vec<_>); 2] =
         [("[40000, 40011]", "in-turn", one_by_one), ("[50000, 50999]", "random", at_once)];
     for (ports, choice, runs) in cases {
         let nat = format!(

@@ -47,7 +47,9 @@ fn set_queues(lan: &Lan, count: u32) -> bool {
     let gateway = || set(lan.gateway.command("ethtool"), "in");
     let sender = || set(lan.left.command("ethtool"), "eth0");
     // The sender has no more queues than the other end: where the XDP program is, the kernel asks for that.
-    if count == 1 { sender() && gateway() } else { gateway() && sender() }
+    let (first, second): (&dyn Fn() -> bool, &dyn Fn() -> bool) =
+        if count == 1 { (&sender, &gateway) } else { (&gateway, &sender) };
+    first() && second()
 }
 
 /// Sends a datagram of each of many flows, and says how many arrive.

@@ -157,7 +157,7 @@ impl Setting {
         };
         let open = || {
             Ok(ExternalInput {
-                packets: ExternalPackets::Capture(capture.open(), SequencedAs::Newest),
+                packets: ExternalPackets::Capture(capture.open().into(), SequencedAs::Newest),
                 speed: None,
                 loss: Some(Loss::new(share, self.seed)),
                 recovery: Recovery::On,

@@ -300,7 +300,9 @@ impl External {
     /// Opens the files.
     pub fn open(&self, speed: Option<Speed>) -> Result<ExternalInput, InputError> {
         let packets = match &self.source {
-            Source::Capture(path, version) => ExternalPackets::Capture(CaptureReader::open(path)?, *version),
+            Source::Capture(path, version) => {
+                ExternalPackets::Capture(CaptureReader::open(path)?.into(), *version)
+            }
             Source::Files(paths) => {
                 ExternalPackets::Files(paths.iter().map(CaptureReader::open).collect::<Result<_, _>>()?)
             }

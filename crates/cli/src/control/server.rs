@@ -245,6 +245,6 @@ mod tests {
             is_over.store(true, Ordering::Relaxed);
             looks.join().expect("no panic")
         });
-        assert_eq!(seen, [0o600].into(), "{seen:o?}");
+        assert_eq!(seen, [0o600].into(), "{seen:?}");
     }
 }

@@ -46,7 +46,7 @@ pub enum ExternalPackets {
     /// A file for each core.
     Files(Vec<CaptureReader>),
     /// A capture, to be sequenced on the way.
-    Capture(CaptureReader, SequencedAs),
+    Capture(Box<CaptureReader>, SequencedAs),
 }
 
 /// The version of the history that a capture is sequenced with on the way.
@@ -187,7 +187,7 @@ pub(crate) fn open(
         }
         ExternalPackets::Capture(reader, _) => {
             let sequencing = Sequencing::with_version(chain, version, plan.cores, false);
-            Arrivals::from_capture(reader, sequencing.expect("a plan for replicas"), loss)
+            Arrivals::from_capture(*reader, sequencing.expect("a plan for replicas"), loss)
         }
     };
     Ok((arrivals, items))

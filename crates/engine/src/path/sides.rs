@@ -138,7 +138,7 @@ mod tests {
 
     fn sides(inside: &[&str]) -> Sides {
         let inside: Vec<String> = inside.iter().map(ToString::to_string).collect();
-        Sides::new(PrefixSet::parse("inside", &inside).expect("prefixes"), PrefixSet::default())
+        Sides::new(PrefixSet::parse("inside", &inside).expect("prefixes"), PrefixSet::default(), true)
     }
 
     fn packet(src: &str, dst: &str) -> Headers {

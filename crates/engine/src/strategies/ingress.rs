@@ -1,6 +1,6 @@
 //! Where packets enter, in order of arrival, ahead of the cores.
 
-use io::{Frame, Note};
+use io::Frame;
 use wire::{Headers, LinkType, Malformed};
 
 use crate::chain::Chain;

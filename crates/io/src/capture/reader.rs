@@ -171,7 +171,10 @@ impl CaptureReader {
     /// first packet is read.
     pub fn has_inside(&mut self, interface: &str) -> Result<(), CaptureError> {
         match &mut self.format {
-            Format::Pcapng(pcapng) => Ok(pcapng.has_inside(interface)),
+            Format::Pcapng(pcapng) => {
+                pcapng.has_inside(interface);
+                Ok(())
+            }
             Format::Pcap(_) => {
                 let fault = Fault::Interface { wanted: interface.to_owned(), known: String::new() };
                 Err(name(fault, &self.path, &self.window, 0))

@@ -1,8 +1,6 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use zerocopy::{FromBytes, IntoBytes};
-
 use super::*;
 use crate::{AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Short, SrcAddr, SrcEndpoint};
 

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::iter;
 use std::sync::Arc;
 
-use io::{Closed, EngineDrop, Fate, Frame, Note, Port, Received};
+use io::{Closed, EngineDrop, Fate, Frame, Port, Received};
 use recovery::Arrival;
 use sequencer::{History, Layout, Receiver, Rejected, Version, time_ns};
 use wire::{LinkType, Malformed, Stamp};
