@@ -124,7 +124,7 @@ fn every_strategy_finds_the_same() {
         }
         let plan = Plan::new(&chain, SCR, 3).expect("a plan");
         let input = || ExternalInput {
-            packets: ExternalPackets::Capture(capture.open(), SequencedAs::Newest),
+            packets: ExternalPackets::Capture(capture.open().into(), SequencedAs::Newest),
             speed: None,
             loss: None,
             recovery: Recovery::On,

@@ -66,7 +66,7 @@ fn run(chain: &Chain, strategy: &'static dyn Strategy, cores: usize, egress: Egr
 /// With history from outside.
 fn run_external(chain: &Chain, cores: usize, egress: Egress, capture: &Pcap) -> Ran {
     let plan = Plan { egress, ..Plan::new(chain, SCR, cores).expect("a plan") };
-    let packets = ExternalPackets::Capture(capture.open(), SequencedAs::Newest);
+    let packets = ExternalPackets::Capture(capture.open().into(), SequencedAs::Newest);
     let input = ExternalInput { packets, speed: None, loss: None, recovery: Recovery::On };
     ran(|see| replay_external(chain, &plan, input, &Progress::default(), see))
 }

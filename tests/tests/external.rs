@@ -47,7 +47,7 @@ fn check_edge_as(
     loss: Option<Loss>,
     recovery: Recovery,
 ) -> Verified {
-    let packets = || ExternalPackets::Capture(edge(), version);
+    let packets = || ExternalPackets::Capture(edge().into(), version);
     check(chain, cores, &|| Ok(ExternalInput { packets: packets(), speed: None, loss, recovery }))
 }
 
@@ -113,7 +113,7 @@ fn assert_recovers(chain: &Chain, inputs: &[(String, Pcap)]) {
     for (name, capture) in inputs {
         for cores in [2, 3, 7, 14] {
             for share in ["0", "0.001", "0.01", "0.1"] {
-                let packets = || ExternalPackets::Capture(capture.open(), SequencedAs::Newest);
+                let packets = || ExternalPackets::Capture(capture.open().into(), SequencedAs::Newest);
                 let (loss, recovery) = (loss(share, 11), Recovery::On);
                 let open = || Ok(ExternalInput { packets: packets(), speed: None, loss, recovery });
                 let verified = check(chain, cores, &open);

@@ -242,7 +242,7 @@ fn verdicts_do_not_depend_on_strategies() {
             let frames = sequenced(&decided, capture.open(), 3, SequencedAs::Newest);
             let open_files = files(&frames);
             let of_capture = || ExternalInput {
-                packets: ExternalPackets::Capture(capture.open(), SequencedAs::Newest),
+                packets: ExternalPackets::Capture(capture.open().into(), SequencedAs::Newest),
                 speed: None,
                 loss: None,
                 recovery: Recovery::On,

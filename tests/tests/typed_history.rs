@@ -66,7 +66,7 @@ fn assert_equals_single(chain: &Chain, inputs: &[(String, Pcap)]) {
             for (cores, share) in [(2, "0"), (4, "0"), (8, "0"), (2, "0.02"), (4, "0.1"), (8, "0.02")] {
                 let versions = [SequencedAs::Newest, SequencedAs::Headers].map(|version| {
                     let open = || {
-                        let packets = ExternalPackets::Capture(capture.open(), version);
+                        let packets = ExternalPackets::Capture(capture.open().into(), version);
                         Ok(ExternalInput { packets, speed: None, loss: loss(share), recovery: Recovery::On })
                     };
                     let verified = check(chain, cores, &open);
