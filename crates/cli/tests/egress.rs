@@ -15,7 +15,8 @@ fn run(name: &str, options: &[&str]) -> (Vec<u8>, serde_json::Value) {
 
 /// Packets with their times, sorted.
 fn packets(pcap: Vec<u8>) -> Vec<(u64, u32, Vec<u8>)> {
-    let mut reader = CaptureReader::from_bytes(pcap).expect("a capture");
+    // In the order in which they left, so times may run back.
+    let mut reader = CaptureReader::from_bytes(pcap).expect("a capture").as_written();
     let mut packets = Vec::new();
     while let Some(record) = reader.next().expect("whole") {
         packets.push((record.time_ns, record.wire_len, record.data.to_vec()));

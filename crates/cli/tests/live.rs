@@ -316,9 +316,9 @@ fn errors_about_packets_without_a_route_reach_their_sender() {
     // Of what is to leave by an unknown neighbour only the latest packet waits.
     assert!(lan.left.ping("10.0.0.1", 2), "the gateway itself is the kernel's");
     for (to, why) in [
-        ("192.0.2.77", "From 203.0.113.1 icmp_seq=1 Destination Net Unreachable"),
-        ("198.18.0.1", "From 203.0.113.1 icmp_seq=1 Destination Host Unreachable"),
-        ("198.19.0.1", "From 203.0.113.1 icmp_seq=1 Packet filtered"),
+        ("192.0.2.77", "From 10.0.0.1 icmp_seq=1 Destination Net Unreachable"),
+        ("198.18.0.1", "From 10.0.0.1 icmp_seq=1 Destination Host Unreachable"),
+        ("198.19.0.1", "From 10.0.0.1 icmp_seq=1 Packet filtered"),
     ] {
         let output = lan.left.run("ping", &format!("-n -W 5 -c 1 {to}"));
         let said = String::from_utf8_lossy(&output.stdout).into_owned();

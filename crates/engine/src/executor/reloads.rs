@@ -235,8 +235,11 @@ impl Reloads {
 
     /// A run begins.
     pub(crate) fn begin(&self, chain: &Chain, plan: &Plan) -> Ended<'_> {
-        *lock(&self.run) = Some(Running { chain: chain.clone(), plan: plan.clone(), next: None });
+        let mut run = lock(&self.run);
+        *run = Some(Running { chain: chain.clone(), plan: plan.clone(), next: None });
+        // Who sees the run sees that it has begun.
         self.has_begun.store(true, Ordering::Release);
+        drop(run);
         Ended(self)
     }
 

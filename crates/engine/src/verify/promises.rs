@@ -6,6 +6,7 @@ use wire::Fields;
 use crate::chain::Chain;
 use crate::executor::outcome::RunOutcome;
 use crate::path::group::Stage;
+use crate::strategies::SINGLE;
 use crate::strategies::plan::{Plan, States};
 use crate::verify::compare::stages;
 use crate::verify::verified::SharedCheck;
@@ -57,9 +58,9 @@ pub(super) fn followed(chain: &Chain, plan: &Plan) -> Vec<usize> {
     (0..chain.functions.len()).filter(|index| plan.shared.contains(index) || is_blind(*index)).collect()
 }
 
-/// Whether cores may allocate otherwise than one core: each replica gives out what one core would.
+/// Whether cores may allocate otherwise than one core: each replica gives out what one core would, as one core does.
 fn allocates_otherwise(plan: &Plan) -> bool {
-    plan.states != States::Replicated
+    plan.states != States::Replicated && plan.strategy != SINGLE
 }
 
 /// The events of a function that count what was allocated, and may differ.

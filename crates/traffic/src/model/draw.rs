@@ -1,6 +1,6 @@
 //! Chance, the same on every machine: whole numbers by a hash of a count.
 
-use nf::{Hasher, hash_bytes};
+use nf::hash_bytes;
 
 /// What a stream of draws is for. Streams of one seed have nothing to do with each other, so that one more
 /// draw in one of them changes no other.
@@ -27,7 +27,7 @@ pub(super) enum Stream {
 /// A stream of draws.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dice {
-    hasher: Hasher,
+    seed: u64,
     draws: u64,
 }
 
@@ -38,12 +38,12 @@ impl Dice {
             Stream::Flow => seed,
             other => hash_bytes(&(other as u64).to_le_bytes(), seed),
         };
-        Dice { hasher: Hasher::new(seed), draws: 0 }
+        Dice { seed, draws: 0 }
     }
 
     /// Draw number `number`, whichever were made before.
     pub fn at(&self, number: u64) -> u64 {
-        self.hasher.hash_bytes(&number.to_le_bytes())
+        hash_bytes(&number.to_le_bytes(), self.seed)
     }
 
     /// The next draw.
