@@ -220,12 +220,16 @@ mod tests {
     #[test]
     fn side_and_reason_are_kept_apart() {
         for side in [None, Some(Side::Inside), Some(Side::Outside)] {
-            let entered = Note::by(side);
-            assert_eq!((entered.side(), entered.refused()), (side, None));
+            let (came, quotable) = (Note::by(side), Note::by(side).quotable());
+            let states = |note: Note| (note.side(), note.refused(), note.is_quotable(), note.is_edited());
+            assert_eq!(states(came), (side, None, false, false));
+            assert_eq!(states(quotable), (side, None, true, false));
+            assert_eq!(states(quotable.edited()), (side, None, false, true));
+            assert_eq!(quotable.with_refused(None), quotable);
             for reason in Malformed::ALL.map(Some) {
-                let refused = entered.with_refused(reason);
-                assert_eq!((refused.side(), refused.refused()), (side, reason));
-                assert_eq!(refused.with_refused(None), entered);
+                for note in [came, quotable] {
+                    assert_eq!(states(note.with_refused(reason)), (side, reason, false, false));
+                }
             }
         }
     }

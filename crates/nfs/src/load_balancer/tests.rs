@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::string::String;
 use std::vec::Vec;
 
-use nf::{Rig, Verdict, hash_bytes};
+use nf::{Rig, Verdict, drawn};
 use wire::{Addr, Edits, Headers, Marks};
 
 use super::*;
@@ -257,7 +257,7 @@ fn a_full_table_sends_new_flows_by_the_hash_and_always_to_the_same_backend() {
             balancer.step(&mut flow, &meta, &mut cx);
             assert_eq!(balancer.rejected(&flow.unwrap(), &meta, &mut cx), PASS);
             let mut expected = Edits::NONE;
-            let hash = if policy == "maglev" { meta.hash() } else { hash_bytes(meta.flow().as_bytes(), 0) };
+            let hash = if policy == "maglev" { meta.hash() } else { drawn(meta.hashed().as_bytes(), 0) };
             service.get(service.maglev.at(hash).unwrap()).unwrap().1.direct(&mut expected);
             assert_eq!(edits, expected, "{policy}");
             assert_eq!(events[PACKETS_WITHOUT_FLOW], 1);

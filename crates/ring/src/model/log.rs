@@ -108,7 +108,7 @@ fn no_slot_is_claimed_before_it_is_published() {
 #[test]
 fn a_slot_that_is_claimed_before_it_is_published_is_found() {
     for fault in [Fault::HeadSeenRelaxed, Fault::PushRelaxed] {
-        finds(fault, nobody_reads, RACE);
+        finds(fault, nobody_reads, "Concurrent write accesses");
     }
 }
 
