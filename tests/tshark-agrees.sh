@@ -14,8 +14,10 @@ main() {
     [ -n "${PACELINE:-}" ] || build
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
-    [ $# -gt 0 ] || set -- "$root/captures/edge.pcap" $(reframe_all "$root/captures/edge.pcap") \
-        "$root/../shared/captures/apps-mix.pcap.gz"
+    if [ $# = 0 ]; then
+        reframe_all "$root/captures/edge.pcap"
+        set -- "$root/captures/edge.pcap" "$work"/link-*.pcap "$root/../shared/captures/apps-mix.pcap.gz"
+    fi
     local capture agree=0
     for capture; do
         if [ -f "$capture" ]; then compare "$capture" || agree=1; else echo "skipped: $capture is not here"; fi
@@ -29,12 +31,11 @@ build() {
     PACELINE=$(cd "$root" && realpath "$target")/release/paceline
 }
 
-# Captures of the same packets with other link headers, by the number of the link type. Prints their names.
+# Writes the packets with other link headers, to a file for each number of a link type.
 reframe_all() { # capture
     local link
     for link in 0 101 108 113 276; do
         reframe "$1" "$link" >"$work/link-$link.pcap" || fail "$1 cannot be written with link type $link"
-        echo "$work/link-$link.pcap"
     done
 }
 
