@@ -105,7 +105,7 @@ asked=(frame.len frame.cap_len frame.protocols frame.encap_type
     ipv6.src ipv6.dst ipv6.nxt ipv6.plen ipv6.fraghdr.offset ipv6.fraghdr.more
     ipv6.hopopts.nxt ipv6.routing.nxt ipv6.fraghdr.nxt ipv6.dstopts.nxt ah.next_header
     tcp.srcport tcp.dstport tcp.hdr_len udp.srcport udp.dstport udp.length
-    sctp.srcport sctp.dstport dccp.srcport dccp.dstport icmp.type icmp.ident)
+    sctp.srcport sctp.dstport dccp.srcport dccp.dstport icmp.type icmp.ident icmpv6.type)
 
 # One line a packet. Nothing is put together from fragments or segments, as Paceline does not.
 dissect() { # capture
@@ -172,6 +172,7 @@ count_packets() {
         else if (protocol == 132) ports = $sctp_srcport " " $sctp_dstport
         else if (protocol == 33) ports = $dccp_srcport " " $dccp_dstport
         else if (protocol == 1 && network == "ipv4") ports = icmp_ports()
+        else if (protocol == 58 && network == "ipv6" && $icmpv6_type ~ /^[1-4]$/) ports = quoted_ports("0 0")
         if (is_malformed(transport, len, more)) { count["malformed"]++; return }
         count[network]++
         count[transport ~ /^(tcp|udp|icmp|icmpv6|later fragment)$/ ? transport : "other"]++
@@ -180,14 +181,19 @@ count_packets() {
         flows[src, dst, ports, protocol]
     }
 
-    # Identifiers of queries, and what errors quote (RFC 5508): tshark has no ports of its own for these packets.
+    # Identifiers of queries, and what errors quote (RFC 5508, RFC 4443): tshark has no ports of its own for these packets.
     function icmp_ports() {
         if ($icmp_type ~ /^(8|13)$/) return ($icmp_ident + 0) " 0"
         if ($icmp_type ~ /^(0|14)$/) return "0 " ($icmp_ident + 0)
         if ($icmp_type !~ /^(3|4|11|12)$/) return "0 0"
+        return quoted_ports("0 " ($icmp_ident + 0))
+    }
+
+    # Of the packet that an error quotes, the other way round.
+    function quoted_ports(others) {
         if ($tcp_srcport != "") return $tcp_dstport " " $tcp_srcport
         if ($udp_srcport != "") return $udp_dstport " " $udp_srcport
-        return "0 " ($icmp_ident + 0)
+        return others
     }
 
     # Lengths that tshark remarks on and goes past.
