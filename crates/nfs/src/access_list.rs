@@ -199,7 +199,7 @@ const ERROR: u8 = 2;
 pub struct State {
     /// Packets in both directions.
     pub packets: u32,
-    /// The number of the rule that it met: see [`List::first`].
+    /// The number of the rule that it met. Numbers count on over reloads, so a rule of an earlier file keeps its own.
     pub rule: u16,
     /// How far it is.
     pub phase: Phase,
