@@ -53,8 +53,9 @@ proptest! {
                 Ok((len, block)) => {
                     match &block {
                         PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
-                            let comment = packet.options.iter().find(|option| option.code == OptionCode::Comment).unwrap();
-                            let text = &comment.value[..usize::from(comment.len)];
+                            let comment = packet.options.iter().find(|option| option.code == OptionCode::Comment);
+                            // Where there is nothing to say there is no comment.
+                            let text = comment.map_or(&[][..], |comment| &comment.value[..usize::from(comment.len)]);
                             comments.push(String::from_utf8(text.to_vec()).unwrap());
                         }
                         PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {

@@ -55,7 +55,7 @@ pub fn pcap_micro_little() -> Sample {
             ),
             (
                 "03000000 00000000 03000000 01000000 010203 ; 3 s, 3 bytes, a length on the wire of 1",
-                Some((3_000_000_000, 3, Ethernet, b"\x01\x02\x03")),
+                Some((3_000_000_000, 1, Ethernet, b"\x01")),
             ),
         ],
     )
