@@ -15,7 +15,7 @@ use crate::service::{Lan, Run};
 /// How long something may stand still. A busy machine holds it up.
 const PATIENCE: Duration = Duration::from_secs(30);
 const BYTES: usize = 300_000;
-/// Of one of the gateway's links; the hosts' are of 1,500 bytes.
+/// The MTU of one of the gateway's links, bytes; the hosts' links have 1,500.
 const NARROW: u32 = 1_300;
 const VIP: [&str; 2] = ["203.0.113.80", "2001:db8:2::80"];
 const BACKEND: [&str; 2] = ["10.0.0.10:8080", "[2001:db8:1::10]:8080"];

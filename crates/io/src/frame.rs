@@ -71,7 +71,7 @@ impl Note {
         reason.map_or(self, |reason| self.with(reason as u8))
     }
 
-    /// A packet that its port may have to quote as it was received: whoever edits it keeps what it was
+    /// A packet that its port may have to quote as it was received: an edit keeps what it was
     /// ([`Unedited`](crate::Unedited)).
     #[inline]
     pub const fn quotable(self) -> Note {

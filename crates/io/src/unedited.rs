@@ -16,7 +16,7 @@ use wire::{Addr, Edits, Headers, LinkType, Marks, protocol};
 #[derive(Clone, Copy, Debug)]
 pub struct Unedited<'a>(&'a [u8; KEPT]);
 
-/// Of an Ethernet frame: all from the source MAC address on that edits may change.
+/// The first byte of an Ethernet frame that is kept: edits may change all from the source MAC address on.
 const FIRST: usize = 6;
 const LAST: usize = 58;
 const PORTS: usize = 4;

@@ -160,7 +160,7 @@ pub(crate) enum State {
 pub(crate) struct Queues {
     /// So many have sockets.
     served: u32,
-    /// Of so many it was said last that those beyond have none.
+    /// How many queues there were when it was last reported that those beyond `served` have no socket.
     told: u32,
 }
 

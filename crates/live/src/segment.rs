@@ -150,7 +150,7 @@ fn rewrite(segment: &mut [u8], levels: &[Level], part: Part) {
     }
 }
 
-/// Of one of the packets in each other, which ends where the segment ends.
+/// Writes the lengths of one of the nested packets, which ends where the segment ends.
 fn write_lengths(packet: &mut [u8], headers: &mut Headers, number: usize) {
     if !headers.is_ip() {
         return;

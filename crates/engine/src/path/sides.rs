@@ -50,7 +50,7 @@ impl Sides {
         }
     }
 
-    /// The same of a packet that came by an interface on this side. If its source address is of the other side, it is
+    /// Marks a packet that came by an interface on this side. If its source address is of the other side, it is
     /// spoofed, which makes it malformed.
     #[inline]
     pub fn mark_by(&self, side: Option<Side>, headers: &mut Headers) {
@@ -67,7 +67,7 @@ impl Sides {
     #[cold]
     fn contradict(&self, side: Side, headers: &mut Headers) {
         match side {
-            // No function sees it; and whoever hashes it goes by addresses.
+            // No function sees it, and hashes go by addresses.
             _ if !headers.is_well_formed() => {}
             _ if !headers.is_ip() => headers.marks.insert(Marks::FROM_OUTSIDE),
             Side::Inside if self.may_be_of_no_side(headers) => headers.marks.remove(Marks::FROM_OUTSIDE),

@@ -32,7 +32,7 @@ pub struct CaptureReader {
     failed: bool,
     ahead: Box<Ahead>,
     leaps: Leaps,
-    /// Of the packet that was given last.
+    /// The side of the packet that was given last.
     side: Option<Side>,
 }
 
@@ -40,7 +40,7 @@ pub struct CaptureReader {
 #[derive(Default)]
 struct Ahead {
     packets: Trace,
-    /// Of each.
+    /// The side of each packet.
     sides: Vec<Option<Side>>,
     /// How many of them were asked for since.
     taken: usize,

@@ -24,7 +24,7 @@ pub(super) struct Packet {
     pub time_ns: u64,
     pub wire_len: u32,
     pub link: LinkType,
-    /// Where the interface that captured it is, if whoever reads has said which one is inside.
+    /// Where the interface that captured it is, if the reader was told which one is inside.
     pub side: Option<Side>,
     pub data: Range<usize>,
 }

@@ -55,7 +55,7 @@ impl LivePort {
         }
     }
 
-    /// The same where the packet at `first` is dropped.
+    /// Drops the packet at `first`, for the reason `why`, and all later ones that the router refuses.
     #[cold]
     fn screen_out(
         &mut self,
