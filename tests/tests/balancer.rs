@@ -244,3 +244,57 @@ fn errors_about_balanced_flows_are_equal_under_every_strategy() {
         assert_eq!(changed, 800, "all but errors about packets to others");
     }
 }
+
+/// Clients talk to the service, and to backends themselves, from few ports: the two differ in nothing that an answer has. Under
+/// every strategy, with tables that fill too.
+#[test]
+fn direct_connections_are_equal_under_every_strategy() {
+    const VIP: ([u8; 4], u16) = ([198, 51, 100, 10], 53);
+    let text = |policy: &str, flows: usize| {
+        let backend = |last| format!("{{ address = \"10.0.0.{last}\", port = 5353 }}");
+        let backends: Vec<String> = (1..=5).map(backend).collect();
+        format!(
+            "[[function]]\nuse = \"load-balancer\"\nflows = {flows}\npolicy = \"{policy}\"\nrewrite_answers = true\n\
+             services = [{{ vip = \"198.51.100.10\", port = 53, protocol = \"udp\", backends = [{}] }}]",
+            backends.join(", ")
+        )
+    };
+    let mut packets = Vec::new();
+    let mut push = |seconds: u64, packet: Vec<u8>| {
+        let bytes = [&[2; 6][..], &[4; 6][..], &[8, 0][..], &packet[..]].concat();
+        let time_ns = seconds * 1_000_000_000 + packets.len() as u64 * 1_000;
+        packets.push(Packet { time_ns, bytes });
+    };
+    let mut draw = Draw::new(7);
+    for number in 0..2_000_u64 {
+        let client = ([192, 0, 2, draw.below(3) as u8], 30_000 + draw.below(8) as u16);
+        let backend = ([10, 0, 0, 1 + draw.below(5) as u8], 5_353);
+        match draw.below(4) {
+            0 => push(number, udp(false, client, VIP)),
+            1 => push(number, udp(false, client, backend)),
+            _ => push(number, udp(false, backend, client)),
+        }
+    }
+    let pcap = pcap::of(&packets);
+    let single = chain(&text("maglev", 65_536), &Registry::stock());
+    let mut core = single.core().expect("memory");
+    let ran = run_in_batches(&mut core, &packets, &[64]);
+    let from_backend = |packet: &Packet| packet.bytes[26] == 10;
+    let answers = packets.iter().zip(&ran.answers).filter(|(packet, _)| from_backend(packet));
+    let (direct, of_service): (Vec<_>, Vec<_>) =
+        answers.partition(|(packet, answer)| packet.bytes == answer.1);
+    assert!(direct.len() > 100 && of_service.len() > 100, "{} {}", direct.len(), of_service.len());
+    for (policy, flows) in [("maglev", 65_536), ("random", 65_536), ("round-robin", 65_536), ("maglev", 64)] {
+        let chain = chain(&text(policy, flows), &Registry::stock());
+        for strategy in [RSS, RSSPP, SCR, SCR_TURNS, HYBRID, DYSSECT] {
+            // A replica does not know whose turn it is for another core's packet.
+            let Ok(plan) = Plan::new(&chain, strategy, 3) else {
+                assert_eq!((policy, strategy.name()), ("round-robin", HYBRID.name()));
+                continue;
+            };
+            let verified = verify(&chain, &plan, &|| Ok(pcap.open()), &Progress::default()).expect("runs");
+            let is_filled = flows == 64 && !matches!(strategy.name(), "scr" | "scr-turns");
+            assert!(verified.holds() || is_filled, "{policy}, {}: {verified:#?}", strategy.name());
+        }
+    }
+}

@@ -70,14 +70,25 @@ pub use window::SlidingCount;
 pub trait Visitor {
     /// Called once for each function.
     fn visit<F: NetworkFunction>(&mut self);
+
+    /// Called once for a function of two types: it is an `A`, or a `B` where `is_b` says so of its options. Visits `A`
+    /// alone, if not written otherwise.
+    fn visit_either<A, B>(&mut self, is_b: fn(&A::Options) -> bool)
+    where
+        A: NetworkFunction,
+        B: NetworkFunction<Options = A::Options>,
+    {
+        let _ = is_b;
+        self.visit::<A>();
+    }
 }
 
 /// The list of stock functions: the one place that a new one is added to.
 macro_rules! stock_functions {
-    ($($function:ty),* $(,)?) => {
+    ($($function:ty $(, or $other:ty, if $is_other:expr)?;)*) => {
         /// Visits every stock function, in the order of their names.
         pub fn for_each(visitor: &mut impl Visitor) {
-            $(visitor.visit::<$function>();)*
+            $(stock_functions!(@visit visitor $function $(, $other, $is_other)?);)*
         }
 
         #[cfg(test)]
@@ -85,6 +96,10 @@ macro_rules! stock_functions {
         fn documented_defaults_are_the_default() {
             $(tests::documented_defaults_are_the_default::<$function>();)*
         }
+    };
+    (@visit $visitor:ident $function:ty) => { $visitor.visit::<$function>() };
+    (@visit $visitor:ident $function:ty, $other:ty, $is_other:expr) => {
+        $visitor.visit_either::<$function, $other>($is_other)
     };
 }
 
@@ -94,19 +109,19 @@ mod test_util;
 mod tests;
 
 stock_functions! {
-    AccessList,
-    Conntrack,
-    Ddos,
-    DestinationPolicer,
-    FlowStatistics,
-    HeavyHitters,
-    LoadBalancer,
-    Nat,
-    PatternScanner,
-    Policer,
-    PortKnock,
-    PortScan,
-    RateLimiter,
-    SourceStatistics,
-    Synthetic,
+    AccessList;
+    Conntrack;
+    Ddos;
+    DestinationPolicer;
+    FlowStatistics;
+    HeavyHitters;
+    LoadBalancer, or LoadBalancer<nf::Connection>, if |options| options.rewrite_answers;
+    Nat;
+    PatternScanner;
+    Policer;
+    PortKnock;
+    PortScan;
+    RateLimiter;
+    SourceStatistics;
+    Synthetic;
 }

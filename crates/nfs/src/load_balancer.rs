@@ -56,8 +56,16 @@
 //! - *Direct server return*: every backend has the VIP on a loopback interface, and is given by `mac`
 //!   alone. Addresses stay as they are, and answers need not come by here.
 //! - *Rewriting*: backends are given by `address`, answers come by here, and `rewrite_answers = true`.
-//!   That needs no state: a backend's address and port say which service it answers for, and two
+//!   A backend's address and port say which service it answers for, and two
 //!   services that share one are refused, and so are ranges.
+//!
+//! With rewriting, clients may also connect to a backend's own address. Answers of such a *direct* connection leave as they
+//! come. Nothing in an answer says which kind it is of, so the balancer then follows connections, both directions
+//! with one key, and remembers what a client opens to a backend: by a SYN that the backend answers with SYN and ACK, or by
+//! a datagram. What it does not remember, since the table was full or the connection is older than the run, it takes for a
+//! service's. A forged SYN changes nothing for a client that talks to the service: its backend has that connection already, and
+//! answers otherwise (RFC 9293 §3.10.7.4). A forged datagram does: until `udp_timeout_s` without one, answers to that client's
+//! port come from the backend's address. Keep strangers from backends' addresses, by an `access-list` or by routes.
 //!
 //! Put the balancer last in its chain. To functions after it a packet is addressed as it left here,
 //! while cores are picked as it arrived; `rss` refuses chains in which that matters. A function that
@@ -111,16 +119,17 @@
 //!   later ones pass as they are, and no host makes anything of them.
 //! - ICMP errors about a flow's packets go to the end that sent the packet, and read as that end knows the flow, with what
 //!   they quote (RFC 792, RFC 4443; RFC 5508 §4 has the rules). Those that come to the VIP, from a client or a router, go
-//!   to the backend: which one the hash says, as errors leave flows as they are. Under `"round-robin"` that may be another
-//!   backend than the flow's, which takes no notice of it. With `rewrite_answers`, those from a backend or a router before
-//!   it come from the VIP. So path MTU discovery works both ways. An error that quotes neither TCP nor UDP, or too little
+//!   to the backend: which one the hash says. Under `"round-robin"` that may be another backend than the flow's, which takes no
+//!   notice of it; with `rewrite_answers` a client's errors over IPv4 go to the flow's backend. With `rewrite_answers`, errors from
+//!   a backend or a router before it come from the VIP; over IPv4 a backend's about a direct connection pass as they are. So path MTU discovery works both ways. An error that quotes neither TCP nor UDP, or too little
 //!   of it, and other ICMP pass as they are.
 //!
 //! # Drops, events, expiry, full table
 //!
 //! - `no-backend`: a flow to a service that has no active backend. `fragment`: see above.
 //! - Events: `flows-opened`; `flows-picked-up`, TCP in the middle; `flows-moved`, since their backend
-//!   is gone or down; `packets-without-flow`, sent by the hash alone; `answers-rewritten`; `errors-translated`, ICMP.
+//!   is gone or down; `packets-without-flow`, sent by the hash alone; `answers-rewritten`; `errors-translated`, ICMP;
+//!   `direct-flows`, opened to a backend itself.
 //! - A forgotten flow's next packet chooses again.
 //! - When the table is full, new flows go by the hash, take no turn and are not remembered. Nothing is dropped.
 
@@ -128,13 +137,16 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
+use core::marker::PhantomData;
+
 use nf::{
     About, Cx, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, InPlace, NetworkFunction,
     OptionError, Pooled, Reload, Reports, StateValue, Verdict,
 };
-use wire::{Edits, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
+use wire::{Addr, Edits, Fields, Headers, Stamp, protocol, tcp_flags};
 use zerocopy::IntoBytes;
 
+mod direct;
 mod maglev;
 mod options;
 mod round_robin;
@@ -143,12 +155,13 @@ mod state;
 mod vip;
 
 pub use options::{BackendOptions, BackendState, Mac, Options, Policy, ServiceOptions, ServiceProtocol};
-pub use state::{Meta, Phase, State};
+pub use state::{Followed, Meta, Phase, State};
 pub use vip::{ServicePort, Vip};
 
 use options::Timeouts;
 use round_robin::{Cursor, Turns};
 use service::{Service, Services};
+use state::{OF_CONNECTION, first_fragment};
 
 const NO_BACKEND: u8 = 0;
 const FRAGMENT: u8 = 1;
@@ -159,19 +172,24 @@ const FLOWS_MOVED: usize = 2;
 const PACKETS_WITHOUT_FLOW: usize = 3;
 const ANSWERS_REWRITTEN: usize = 4;
 const ERRORS_TRANSLATED: usize = 5;
+const DIRECT_FLOWS: usize = 6;
 
 /// What a packet to a backend is written to.
 const TO_A_BACKEND: Fields = Fields::DST_ADDR.union(Fields::DST_PORT).union(Fields::DST_MAC);
 
 /// Spreads the flows to a service over its backends: see the [module's page](self).
+///
+/// `K` is what it follows: one direction, or, where it has to know whether an answer is a service's, a
+/// [`Connection`](nf::Connection) with both.
 #[derive(Clone, Debug)]
-pub struct LoadBalancer {
+pub struct LoadBalancer<K = FiveTuple> {
     services: Services,
     policy: Policy,
     timeouts: Timeouts,
+    followed: PhantomData<K>,
 }
 
-impl NetworkFunction for LoadBalancer {
+impl<K: Followed> NetworkFunction for LoadBalancer<K> {
     const ABOUT: About = About {
         name: "load-balancer",
         summary: "spreads the flows to a service over its backends",
@@ -185,6 +203,7 @@ impl NetworkFunction for LoadBalancer {
             "packets-without-flow",
             "answers-rewritten",
             "errors-translated",
+            "direct-flows",
         ],
     };
     const READS: Fields = Fields::FIVE_TUPLE
@@ -212,7 +231,7 @@ impl NetworkFunction for LoadBalancer {
         ..Extras::NONE
     };
 
-    type Key = FiveTuple;
+    type Key = K;
     type Meta = Meta;
     type State = State;
     /// Whose turn it is in each service; empty unless that is the policy.
@@ -224,6 +243,7 @@ impl NetworkFunction for LoadBalancer {
             timeouts: Timeouts::new(&options)?,
             policy: options.policy,
             services: Services::new(&options)?,
+            followed: PhantomData,
         })
     }
 
@@ -239,15 +259,15 @@ impl NetworkFunction for LoadBalancer {
             dst_port: headers.dst_port,
             protocol: headers.protocol,
             tcp_flags: headers.tcp_flags,
-            is_first_fragment: headers.marks.contains(Marks::FIRST_FRAGMENT).into(),
+            marks: first_fragment(headers),
             about: 0,
             quoted: 0,
         })
     }
 
     #[inline]
-    fn key(meta: &Meta) -> FiveTuple {
-        meta.flow()
+    fn key(meta: &Meta) -> K {
+        K::of_meta(meta)
     }
 
     fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Self::Pool>) -> Verdict {
@@ -257,8 +277,8 @@ impl NetworkFunction for LoadBalancer {
             return Verdict::Forward;
         }
         let to = self.services.to(flow.as_ref(), &meta.dst, meta.dst_port, meta.protocol);
-        let Some((at, service)) = to else { return self.answer(meta, cx) };
-        if meta.is_first_fragment != 0 {
+        let Some((at, service)) = to else { return self.answer(flow, meta, cx) };
+        if meta.is_first_fragment() {
             return Verdict::Drop(FRAGMENT);
         }
         if let Some(state) = flow
@@ -279,13 +299,16 @@ impl NetworkFunction for LoadBalancer {
     }
 }
 
-impl LoadBalancer {
+impl<K: Followed> LoadBalancer<K> {
     /// A flow whose service and backend are where they were.
     #[inline(always)]
     fn in_place(&self, state: &mut State, meta: &Meta, _: Stamp, edits: &mut Edits) -> bool {
-        let is_known = meta.is_first_fragment == 0 && !meta.reopens(state.phase);
+        let is_known = !meta.is_first_fragment() && !meta.reopens(state.phase);
+        // The key of one direction says that the packet goes where the flow does.
+        let goes_there =
+            |service: &Service| !K::BOTH_WAYS || service.has(&meta.dst, meta.dst_port, meta.protocol);
         let backend = match self.services.get(state.service) {
-            Some(service) if is_known => service.goes_on(state),
+            Some(service) if is_known && goes_there(service) => service.goes_on(state),
             _ => None,
         };
         let Some(backend) = backend else { return false };
@@ -305,7 +328,8 @@ impl LoadBalancer {
             Phase::Closing => "closing",
             Phase::Datagrams => "datagrams",
         };
-        let backend = backend.unwrap_or_else(|| "none".to_string());
+        let none = if state.is_direct() { "direct" } else { "none" };
+        let backend = backend.unwrap_or_else(|| none.to_string());
         vec![("phase", phase.into()), ("backend", backend.into()), ("packets", state.packets.into())]
     }
 
@@ -401,12 +425,15 @@ impl LoadBalancer {
 
     /// A packet that goes to no service.
     #[inline(never)]
-    fn answer(&self, meta: &Meta, cx: &mut Cx<'_, Turns>) -> Verdict {
+    fn answer(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Turns>) -> Verdict {
         if meta.about != 0 {
-            return self.error(meta, cx);
+            return self.error(flow.as_ref(), meta, cx);
+        }
+        if K::BOTH_WAYS && self.is_direct(flow, meta, cx) {
+            return Verdict::Forward;
         }
         let Some((vip, port)) = self.services.answered_by(meta) else { return Verdict::Forward };
-        if meta.is_first_fragment != 0 {
+        if meta.is_first_fragment() {
             return Verdict::Drop(FRAGMENT);
         }
         cx.edits.set_src(vip);
@@ -416,15 +443,20 @@ impl LoadBalancer {
     }
 
     /// An ICMP error. The edits are of what it quotes, too: see [`wire::Edits`].
-    fn error(&self, meta: &Meta, cx: &mut Cx<'_, Turns>) -> Verdict {
-        let service = self.services.to(None, &meta.dst, meta.dst_port, meta.about);
+    fn error(&self, flow: Option<&State>, meta: &Meta, cx: &mut Cx<'_, Turns>) -> Verdict {
+        let flow = flow.filter(|_| meta.marks & OF_CONNECTION != 0);
+        if flow.is_some_and(State::is_direct) {
+            return Verdict::Forward;
+        }
+        let service = self.services.to(flow, &meta.dst, meta.dst_port, meta.about);
         let asked = self.services.asked_by_quoted(meta);
-        if meta.is_first_fragment != 0 && (service.is_some() || asked.is_some()) {
+        if meta.is_first_fragment() && (service.is_some() || asked.is_some()) {
             return Verdict::Drop(FRAGMENT);
         }
         match (service, asked) {
             (Some((_, service)), _) => {
-                let backend = self.by_hash(service, meta, cx).and_then(|position| service.get(position));
+                let by_hash = || self.by_hash(service, meta, cx).and_then(|position| service.get(position));
+                let backend = flow.and_then(|state| service.find(state)).or_else(by_hash);
                 let Some((_, backend)) = backend else { return Verdict::Drop(NO_BACKEND) };
                 backend.direct(cx.edits);
             }
@@ -501,11 +533,11 @@ impl LoadBalancer {
     }
 
     /// Flows and packets by service and backend.
-    fn counts<'a>(&self, flows: &mut dyn Iterator<Item = (&'a FiveTuple, &'a State)>) -> Vec<Vec<[u64; 2]>> {
+    fn counts<'a>(&self, flows: &mut dyn Iterator<Item = (&'a K, &'a State)>) -> Vec<Vec<[u64; 2]>> {
         let mut counts: Vec<_> = self.services.iter().map(|service| vec![[0; 2]; service.len()]).collect();
         for (key, state) in flows {
-            let to = self.services.to(Some(state), &key.dst, key.dst_port, key.protocol);
-            if let Some((at, service)) = to
+            let to = |(addr, port): (Addr, u16)| self.services.to(Some(state), &addr, port, key.protocol());
+            if let Some((at, service)) = key.ends().into_iter().find_map(to)
                 && let Some((position, _)) = service.find(state)
             {
                 let [flows, packets] = &mut counts[usize::from(at)][usize::from(position)];

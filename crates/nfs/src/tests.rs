@@ -123,6 +123,15 @@ fn every_function_reads_what_it_declares() {
             // Were one field less declared, the check would say so of each.
             assert_eq!(nf::fields_read::<F>(&self.0), F::READS, "{}", F::ABOUT.name);
         }
+
+        fn visit_either<A, B>(&mut self, _: fn(&A::Options) -> bool)
+        where
+            A: NetworkFunction,
+            B: NetworkFunction<Options = A::Options>,
+        {
+            self.visit::<A>();
+            self.visit::<B>();
+        }
     }
     for_each(&mut Check(nf::sample_headers(1).take(4_000).collect()));
 }
@@ -181,13 +190,13 @@ fn functions_do_in_place_what_they_would_step() {
         }
     }
     for_each(&mut Check);
-    let balancer = |policy: &str, vip: &str, protocol: &str| {
+    fn balancer<F: NetworkFunction>(policy: &str, vip: &str, protocol: &str) -> u64 {
         let backends =
             "[{ address = \"10.0.0.1\", port = 9 }, { address = \"10.0.0.2\", mac = \"02:00:00:00:00:02\" }]";
         let service =
             format!("vip = \"{vip}\"\nport = \"any\"\nprotocol = \"{protocol}\"\nbackends = {backends}");
-        stepped_in_place::<crate::LoadBalancer>(&format!("policy = \"{policy}\"\n[[services]]\n{service}"))
-    };
+        stepped_in_place::<F>(&format!("policy = \"{policy}\"\n[[services]]\n{service}"))
+    }
     // Where windows and records end, thresholds are met and buckets run full or empty.
     let counts = [
         stepped_in_place::<crate::FlowStatistics>("idle_ms = 1\nactive_ms = 1"),
@@ -208,8 +217,9 @@ fn functions_do_in_place_what_they_would_step() {
         ),
         stepped_in_place::<crate::Conntrack>(""),
         stepped_in_place::<crate::Conntrack>("gaps = \"strict\"\nestablished_timeout_s = 1"),
-        balancer("maglev", "0.0.0.0/0", "tcp"),
-        balancer("round-robin", "0.0.0.0/0", "udp"),
+        balancer::<crate::LoadBalancer>("maglev", "0.0.0.0/0", "tcp"),
+        balancer::<crate::LoadBalancer>("round-robin", "0.0.0.0/0", "udp"),
+        balancer::<crate::LoadBalancer<nf::Connection>>("maglev", "10.0.0.0/9", "tcp"),
     ];
     assert!(counts.iter().all(|stepped| *stepped > 100), "{counts:?}");
 }

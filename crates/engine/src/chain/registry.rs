@@ -210,10 +210,13 @@ pub(crate) enum MakeError {
     Option(OptionError),
 }
 
-#[derive(Clone, Copy)]
+/// Makes a function from its options.
+type Make = dyn Fn(ValueDeserializer<'_>) -> Result<Arc<dyn Function>, MakeError> + Send + Sync;
+
+#[derive(Clone)]
 struct Maker {
     info: FunctionInfo,
-    make: fn(ValueDeserializer<'_>) -> Result<Arc<dyn Function>, MakeError>,
+    make: Arc<Make>,
 }
 
 impl Registry {
@@ -224,6 +227,14 @@ impl Registry {
             fn visit<F: NetworkFunction>(&mut self) {
                 self.0.add::<F>();
             }
+
+            fn visit_either<A, B>(&mut self, is_b: fn(&A::Options) -> bool)
+            where
+                A: NetworkFunction,
+                B: NetworkFunction<Options = A::Options>,
+            {
+                self.0.add_either::<A, B>(is_b);
+            }
         }
         let mut all = All(Registry { makers: Vec::new() });
         nfs::for_each(&mut all);
@@ -232,8 +243,31 @@ impl Registry {
 
     /// Adds a function of your own; it replaces one of the same name.
     pub fn add<F: NetworkFunction>(&mut self) {
-        self.makers.retain(|maker| maker.info.about.name != F::ABOUT.name);
-        self.makers.push(Maker { info: info::<F>(), make: make::<F> });
+        self.set(info::<F>(), Arc::new(make::<F>));
+    }
+
+    /// Adds a function of your own that has another type for some options, such as another key: `B` where `is_b` says so, else
+    /// `A`. They have one name, and what is known of the function before it has options is `A`'s.
+    pub fn add_either<A, B>(&mut self, is_b: fn(&A::Options) -> bool)
+    where
+        A: NetworkFunction,
+        B: NetworkFunction<Options = A::Options>,
+    {
+        let make = move |options: ValueDeserializer<'_>| {
+            let options = A::Options::deserialize(options).map_err(MakeError::Toml)?;
+            let function = if is_b(&options) {
+                B::new(options).map(configured)
+            } else {
+                A::new(options).map(configured)
+            };
+            function.map_err(MakeError::Option)
+        };
+        self.set(info::<A>(), Arc::new(make));
+    }
+
+    fn set(&mut self, info: FunctionInfo, make: Arc<Make>) {
+        self.makers.retain(|maker| maker.info.about.name != info.about.name);
+        self.makers.push(Maker { info, make });
     }
 
     /// What is known of each function.

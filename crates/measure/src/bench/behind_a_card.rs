@@ -14,20 +14,26 @@ use crate::offered::packets;
 const VIRTUAL: Settings =
     Settings { clock: Clock::Virtual, descriptors: 16_384, is_shaped: false, dispatch_ns: 0 };
 
-/// What is refused depends on each source's packets, all of them and each once.
-fn chain() -> Chain {
-    let text = "name = \"test\"\n[[function]]\nuse = \"ddos\"\nflows = 4096\nthreshold_packets = 5\n\
-                window_ms = 2\nblock_ms = 5";
-    Chain::parse("test.toml", text, &Registry::stock()).expect("a chain")
+/// What is refused depends on each source's packets, all of them and each once, within so many milliseconds.
+fn chain(window_ms: u32, block_ms: u32) -> Chain {
+    let text = format!(
+        "name = \"test\"\n[[function]]\nuse = \"ddos\"\nflows = 4096\nthreshold_packets = 5\n\
+         window_ms = {window_ms}\nblock_ms = {block_ms}"
+    );
+    Chain::parse("test.toml", &text, &Registry::stock()).expect("a chain")
 }
 
 fn bench(cores: usize, every: Every, model: &str) -> Bench {
-    let (chain, strategy) = (chain(), if cores == 1 { SINGLE } else { HYBRID });
-    let plan = Plan::new(&chain, strategy, cores).expect("a plan");
+    bench_of(&chain(2, 5), cores, every, model)
+}
+
+fn bench_of(chain: &Chain, cores: usize, every: Every, model: &str) -> Bench {
+    let strategy = if cores == 1 { SINGLE } else { HYBRID };
+    let plan = Plan::new(chain, strategy, cores).expect("a plan");
     let rebalancing = plan.rebalancing.map(|rebalancing| Rebalancing { every, ..rebalancing });
     let plan = Plan { rebalancing, ..plan };
-    let offered = packets(&chain, &plan, &trace(model)).expect("packets");
-    Bench::new(&chain, &plan, offered, VIRTUAL).expect("a bench")
+    let offered = packets(chain, &plan, &trace(model)).expect("packets");
+    Bench::new(chain, &plan, offered, VIRTUAL).expect("a bench")
 }
 
 /// What functions have counted on all cores: packets, those forwarded, those dropped, flows that began and that expired.
@@ -101,8 +107,10 @@ fn each_packet_is_received_or_dropped() {
 #[test]
 fn where_the_history_is_full_the_sequencer_waits() {
     const COUNT: u32 = 400_000;
+    // A closed loop's packets bear the time at which they are taken: no window ends while the machine does something else.
+    let chain = chain(600_000, 600_000);
     let counted_on = |cores, every| {
-        let mut bench = bench(cores, every, "zipf:packets=300000,flows=5,a=1.2");
+        let mut bench = bench_of(&chain, cores, every, "zipf:packets=300000,flows=5,a=1.2");
         bench.trial(10.0 * PPS, 300_000, false, &NEVER).expect("a trial");
         bench.settings.dispatch_ns = 105;
         let trial = bench.closed_loop(COUNT, &NEVER).expect("nobody is ahead of the history");

@@ -110,6 +110,11 @@ impl Services {
         find(&self.by_backend, (meta.src, meta.src_port, meta.protocol))
     }
 
+    /// Whether a packet goes to a backend itself.
+    pub(super) fn is_to_backend(&self, meta: &Meta) -> bool {
+        find(&self.by_backend, (meta.dst, meta.dst_port, meta.protocol)).is_some()
+    }
+
     /// The same of an ICMP error about a packet that went to a backend.
     pub(super) fn asked_by_quoted(&self, error: &Meta) -> Option<(Addr, u16)> {
         find(&self.by_quoted, (error.quoted_destination(), error.src_port, error.about))
@@ -259,6 +264,12 @@ impl Service {
             }
             _ => None,
         }
+    }
+
+    /// Whether packets to there are the service's.
+    #[inline]
+    pub(super) fn has(&self, addr: &Addr, port: u16, protocol: u8) -> bool {
+        self.end.has(addr, port, protocol)
     }
 
     /// How many backends there are.

@@ -1,6 +1,6 @@
 //! What the balancer reads of a packet and what it keeps of a flow.
 
-use nf::{FiveTuple, hash_bytes};
+use nf::{Connection, FiveTuple, FlowKey, hash_bytes};
 use wire::{Addr, Headers, IcmpPorts, Marks, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
@@ -17,8 +17,8 @@ pub struct Meta {
     pub(super) dst_port: u16,
     pub(super) protocol: u8,
     pub(super) tcp_flags: u8,
-    /// 1 for the first of several fragments.
-    pub(super) is_first_fragment: u8,
+    /// [`FIRST_FRAGMENT`], [`OF_CONNECTION`].
+    pub(super) marks: u8,
     /// Of an ICMP error that quotes TCP or UDP, which of them; 0 of other packets.
     pub(super) about: u8,
     /// The destination that such an error quotes: [`Headers::word_of`].
@@ -41,7 +41,83 @@ pub struct State {
     pub service: u8,
 }
 
+/// The first of several fragments.
+pub(super) const FIRST_FRAGMENT: u8 = 1;
+/// An ICMP error that counts as a packet of the connection that it quotes: see [`Connection::quoted`].
+pub(super) const OF_CONNECTION: u8 = 2;
+
+/// [`State::service`] of what a client sends to a backend itself, past every service.
+const NO_SERVICE: u8 = u8::MAX;
+
 const _: () = assert!(size_of::<Meta>() == 44 && size_of::<State>() == 16);
+
+impl State {
+    /// A connection that a client opens to a backend itself, with this packet. What is kept of the two ends is which of
+    /// them the client is.
+    pub(super) fn direct(meta: &Meta) -> State {
+        let (backend, phase) = (meta.is_from_low().into(), meta.next_phase(None));
+        State { packets: 1, backend_id: 0, backend, phase, service: NO_SERVICE }
+    }
+
+    #[inline]
+    pub(super) fn is_direct(&self) -> bool {
+        self.service == NO_SERVICE
+    }
+
+    /// Whether the packet of a direct connection comes from its client.
+    pub(super) fn is_from_client(&self, meta: &Meta) -> bool {
+        self.backend == u16::from(meta.is_from_low())
+    }
+}
+
+/// What the balancer follows: a key that tells flows apart.
+pub trait Followed: FlowKey {
+    /// Whether answers have the key of what they answer.
+    const BOTH_WAYS: bool;
+
+    /// The key of a packet that was read so.
+    fn of_meta(meta: &Meta) -> Self;
+
+    /// Addresses and ports to which its packets may go.
+    fn ends(&self) -> [(Addr, u16); 2];
+
+    /// IP protocol.
+    fn protocol(&self) -> u8;
+}
+
+impl Followed for FiveTuple {
+    const BOTH_WAYS: bool = false;
+
+    #[inline]
+    fn of_meta(meta: &Meta) -> FiveTuple {
+        meta.flow()
+    }
+
+    fn ends(&self) -> [(Addr, u16); 2] {
+        [(self.dst, self.dst_port); 2]
+    }
+
+    fn protocol(&self) -> u8 {
+        self.protocol
+    }
+}
+
+impl Followed for Connection {
+    const BOTH_WAYS: bool = true;
+
+    #[inline]
+    fn of_meta(meta: &Meta) -> Connection {
+        Connection::of(&meta.headers())
+    }
+
+    fn ends(&self) -> [(Addr, u16); 2] {
+        [(self.low, self.low_port), (self.high, self.high_port)]
+    }
+
+    fn protocol(&self) -> u8 {
+        self.protocol
+    }
+}
 
 /// How far a flow is; decides its time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
@@ -70,6 +146,11 @@ fn of_word(word: u32) -> Addr {
     Addr(u128::from(word).to_be_bytes())
 }
 
+#[inline]
+pub(super) fn first_fragment(headers: &Headers) -> u8 {
+    headers.marks.contains(Marks::FIRST_FRAGMENT).into()
+}
+
 impl Meta {
     #[inline]
     pub(super) fn flow(&self) -> FiveTuple {
@@ -94,10 +175,34 @@ impl Meta {
             dst_port: headers.dst_port,
             protocol: headers.protocol,
             tcp_flags: 0,
-            is_first_fragment: headers.marks.contains(Marks::FIRST_FRAGMENT).into(),
+            marks: match Connection::quoted(headers) {
+                Some(_) => OF_CONNECTION | first_fragment(headers),
+                None => first_fragment(headers),
+            },
             about,
             quoted: headers.ack,
         })
+    }
+
+    /// As far as a [`Connection`] is made of them.
+    #[inline]
+    fn headers(&self) -> Headers {
+        let (src, protocol) = match self.marks & OF_CONNECTION {
+            0 => (self.src, self.protocol),
+            _ => (self.quoted_destination(), self.about),
+        };
+        let Meta { dst, src_port, dst_port, .. } = *self;
+        Headers { src, dst, src_port, dst_port, protocol, ..Headers::default() }
+    }
+
+    /// Whether the packet goes from the lesser end of its connection to the other.
+    fn is_from_low(&self) -> bool {
+        Connection::is_from_low(&self.headers())
+    }
+
+    #[inline]
+    pub(super) fn is_first_fragment(&self) -> bool {
+        self.marks & FIRST_FRAGMENT != 0
     }
 
     /// Where the packet went that an error quotes, as [`known`] has it.

@@ -8,12 +8,16 @@ use wire::{Addr, Edits, Headers, Marks};
 use super::*;
 use crate::test_util::{function, ms, not_ip, option_error, tcp, tcp_v6, verdict_when_full};
 
+mod direct;
 mod icmp;
 mod maglev;
 mod options;
 mod ranges;
 mod round_robin;
 mod spread;
+
+/// What follows one direction; [`direct`] and [`icmp`] have the other.
+type LoadBalancer = super::LoadBalancer;
 
 const PASS: Verdict = Verdict::Forward;
 

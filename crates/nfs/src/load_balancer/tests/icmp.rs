@@ -4,9 +4,17 @@
 use core::net::IpAddr;
 
 use etherparse::PacketBuilder;
+use nf::Connection;
 use wire::LinkType;
 
 use super::*;
+
+/// Where answers get the service's address.
+type LoadBalancer = super::super::LoadBalancer<Connection>;
+
+fn rig(options: &str) -> Rig<LoadBalancer> {
+    Rig::new(function(options))
+}
 
 /// An end of a flow.
 type End = (IpAddr, u16);
@@ -72,7 +80,7 @@ fn error(is_too_big: bool, src: IpAddr, dst: IpAddr, about: &[u8], quoted: usize
 }
 
 /// The packet as it leaves.
-fn sent(rig: &mut Rig<LoadBalancer>, mut bytes: Vec<u8>) -> Vec<u8> {
+fn sent<K: Followed>(rig: &mut Rig<super::super::LoadBalancer<K>>, mut bytes: Vec<u8>) -> Vec<u8> {
     let headers = wire::parse(LinkType::RawIp, &bytes, bytes.len() as u32);
     assert!(headers.is_well_formed(), "{headers:?}");
     assert_eq!(rig.packet(0, &headers), PASS);
@@ -150,7 +158,7 @@ fn errors_from_a_backend_come_from_the_service() {
 #[test]
 fn other_icmp_passes_as_it_is() {
     let mut rig = rig(SERVICES);
-    let mut silent = self::rig(&SERVICES.replace("rewrite_answers = true", ""));
+    let mut silent = super::rig(&SERVICES.replace("rewrite_answers = true", ""));
     for (is_tcp, client, service, router, _) in WAYS {
         let (client, service) = (end(client), end(service));
         let elsewhere = (service.0, service.1 + 1);
@@ -166,4 +174,33 @@ fn other_icmp_passes_as_it_is() {
         assert_eq!(sent(&mut silent, of_a_backend.clone()), of_a_backend);
     }
     assert_eq!((rig.event("errors-translated"), silent.event("errors-translated")), (0, 0));
+}
+
+/// A direct connection's, from either end: as they came. Over IPv4 an error tells which connection it is about.
+#[test]
+fn errors_about_direct_connections_pass_as_they_are() {
+    let mut rig = rig(SERVICES);
+    let (client, backend) = (end("203.0.113.2:40000"), end("10.0.0.11:8080"));
+    let there = packet(true, client, backend);
+    assert_eq!(sent(&mut rig, there.clone()), there);
+    let back = packet(true, backend, client);
+    for (about, from, to) in [(&there, backend.0, client.0), (&back, client.0, backend.0)] {
+        let error = error(false, from, to, about, 8);
+        assert_eq!(sent(&mut rig, error.clone()), error);
+    }
+    assert_eq!((rig.event("errors-translated"), rig.event("direct-flows")), (0, 1));
+}
+
+/// The hash would send errors to another backend than turns have sent the flow to.
+#[test]
+fn errors_from_a_client_go_to_the_backend_that_has_its_flow() {
+    let mut rig = rig(&format!("policy = \"round-robin\"\n{SERVICES}"));
+    let service = end("198.51.100.10:80");
+    for port in 40_000..40_012 {
+        let client = (addr("203.0.113.2"), port);
+        let [_, backend] = ends(&sent(&mut rig, packet(true, client, service)));
+        let came = error(false, client.0, service.0, &packet(true, service, client), 8);
+        let expected = error(false, client.0, backend.0, &packet(true, backend, client), 8);
+        assert_eq!(sent(&mut rig, came), expected, "{port}");
+    }
 }
