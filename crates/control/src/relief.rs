@@ -393,13 +393,28 @@ mod tests {
         assert_eq!((burden.told, steps), (5_000, vec![(parts[1], Relief::Replicate)]));
     }
 
-    /// Where it has a core for itself, an elephant is a sixth more than it would be replicated, which is not known so well.
+    /// To tell a packet takes the sequencer half of what a core takes for one of its own. With replays that take next to nothing
+    /// (1/16), two elephants of 5,000 would leave 2,678 to each core, and 5,000 to the sequencer: as much as the busiest core has.
     #[test]
-    fn what_gains_little_is_not_replicated() {
-        let at_first =
-            Burden { replay_sixteenths: 2, ..burden(&[1_500, 1_500, 1_500, 1_500, 1_500, 1_800], 0) };
-        let (after, steps, _) = relieved(at_first.clone(), &[1_800]);
-        assert_eq!((after, steps.len()), (at_first, 0));
+    fn the_sequencer_takes_half_a_packet_to_tell_one() {
+        let mut burden =
+            Burden { replay_sixteenths: 1, ..burden(&[1_000, 1_000, 1_000, 1_000, 1_000, 5_000, 5_000], 0) };
+        let parts = [5, 6].map(|core| Part { value: core, core, packets: 5_000 });
+        let mut steps = Vec::new();
+        burden.relieve(&parts, 64, &mut steps);
+        assert_eq!((burden.told, steps.len()), (0, 0));
+        let told = |told| Burden { own: vec![0; 8], told, replay_sixteenths: 0 };
+        assert_eq!([told(1_600).most(), told(16).most()], [800, 8]);
+    }
+
+    /// By hand, with replays that take a quarter. An elephant of 2,000 beside three cores with 1,000: replicated, it leaves
+    /// (5,000 + 3 * 500) / 4 = 1,625 to each, 19% less. One of 2,500 leaves (5,500 + 3 * 625) / 4 = 1,843, 26% less.
+    #[test]
+    fn what_gains_less_than_a_quarter_is_not_replicated() {
+        let (after, steps, _) = relieve(&[1_000, 1_000, 1_000, 2_000], &[2_000]);
+        assert_eq!((after, steps.len()), (burden(&[1_000, 1_000, 1_000, 2_000], 0), 0));
+        let (after, steps, _) = relieve(&[1_000, 1_000, 1_000, 2_500], &[2_500]);
+        assert_eq!((after, steps), (burden(&[1_000, 1_000, 1_000, 0], 2_500), vec![(0, Relief::Replicate)]));
     }
 
     #[test]

@@ -74,6 +74,8 @@ pub(crate) fn share_out(owners: &mut [u16], cores: usize) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -103,6 +105,42 @@ mod tests {
             );
             let moved = before.iter().zip(&owners).filter(|(before, now)| before != now).count();
             assert!(moved <= most_moves, "{cores}: {moved}");
+        }
+    }
+
+    /// Five entries on two cores: one has three of them anyway, and it is the one that has three.
+    #[test]
+    fn what_is_even_stays_as_it_is() {
+        for even in [[0, 0, 0, 1, 1], [1, 0, 1, 0, 1]] {
+            let mut owners = even;
+            share_out(&mut owners, 2);
+            assert_eq!(owners, even);
+        }
+        let mut owners = [0, 0, 0, 0, 1, 2, 2];
+        share_out(&mut owners, 2);
+        assert_eq!(owners, [0, 0, 0, 0, 1, 1, 1], "a parked core's entries alone go");
+    }
+
+    proptest! {
+        /// Of all ways to give the cores that many entries each, with one more to some of them, none moves fewer.
+        #[test]
+        fn no_more_entries_move_than_have_to(owners in prop::collection::vec(0u16..6, 0..40), cores in 1usize..7) {
+            let mut after = owners.clone();
+            share_out(&mut after, cores);
+            let count = |owners: &[u16], core: usize| owners.iter().filter(|owner| usize::from(**owner) == core).count();
+            let least = owners.len() / cores;
+            let more = owners.len() % cores;
+            for core in 0..6 {
+                let has = count(&after, core);
+                prop_assert!(if core < cores { has == least || has == least + 1 } else { has == 0 }, "{after:?}");
+            }
+            let moves = |gets_more: u32| {
+                let share = |core: usize| if core < cores { least + (gets_more >> core & 1) as usize } else { 0 };
+                (0..6).map(|core| count(&owners, core).saturating_sub(share(core))).sum::<usize>()
+            };
+            let fewest = (0..1u32 << cores).filter(|some| some.count_ones() as usize == more).map(moves).min();
+            let moved = owners.iter().zip(&after).filter(|(before, now)| before != now).count();
+            prop_assert_eq!(Some(moved), fewest);
         }
     }
 }

@@ -286,6 +286,9 @@ fn common(usable: impl Iterator<Item = Usable>) -> Fields {
 }
 
 #[cfg(test)]
+mod model;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use nf::{AddrPair, Connection, DstAddr, SrcAddr, SrcEndpoint, Stateless};
