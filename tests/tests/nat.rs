@@ -3,6 +3,8 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use nf::{Cx, FlowKey, NetworkFunction, SrcEndpoint, Verdict};
 use nfs::Nat;
@@ -300,43 +302,62 @@ fn hairpinned_packets_find_mappings_of_other_cores() {
     assert!(across > 2_000, "{across} of 4,096 went from one core's to another's");
 }
 
-/// One core maps and unmaps while another looks up: what is read was written so.
+/// One core maps and unmaps two endpoints while another looks up: what is read was written so. They go on until the look-ups met the
+/// one and then the other a hundred times.
 #[test]
 fn an_entry_is_never_read_by_halves() {
     let Cores { nat, mut cores, .. } = Cores::new(2, [1024, 1031], &EXTERNAL[..1], Fault::None);
-    let (mut owner, reader) = (cores.remove(0).pool, cores.remove(0).pool);
-    const ROUNDS: u32 = 20_000;
+    let (mut owner, mut reader) = (cores.remove(0).pool, cores.remove(0).pool);
+    const TURNS: u32 = 100;
+    const AT_MOST: Duration = Duration::from_secs(60);
     let ends = [(Addr::v4([10, 0, 0, 0]), 0x0000), (Addr::v4([10, 255, 255, 255]), 0xffff)];
-    let read = std::thread::scope(|scope| {
+    let is_over = AtomicBool::new(false);
+    let (read, turns) = std::thread::scope(|scope| {
         scope.spawn(|| {
-            for round in 0..ROUNDS {
+            let mut round = 0;
+            while !is_over.load(Ordering::Relaxed) {
                 let (mut edits, mut events) = (Edits::NONE, [0; Nat::ABOUT.events.len()]);
-                let stamp = Stamp { seq: round.into(), time_ns: 0 };
+                let stamp = Stamp { seq: round, time_ns: 0 };
                 let meta =
                     Nat::project(&packet(protocol::UDP, ends[round as usize % 2], PEER)).expect("IPv4");
                 let mut flow = None;
                 nat.step(&mut flow, &meta, &mut Cx::new(stamp, &mut edits, &mut owner, &mut events, 0));
                 (Nat::EXTRAS.pool.gone)(&nat, &Nat::key(&meta), &flow.expect("a port"), &mut owner);
+                round += 1;
             }
         });
-        let mut reader = reader;
-        let mut read = 0;
-        for round in 0..ROUNDS {
-            let to = (Addr::v4(EXTERNAL[0]), 1024 + (round % 8) as u16);
-            let (mut edits, mut events) = (Edits::NONE, [0; Nat::ABOUT.events.len()]);
-            let inbound = packet(protocol::UDP, PEER, to);
-            let meta = Nat::project(&inbound).expect("IPv4");
-            let mut cx = Cx::new(Stamp::default(), &mut edits, &mut reader, &mut events, 0);
-            if nat.step(&mut None, &meta, &mut cx) == Verdict::Forward {
-                let mut sent = inbound;
-                edits.apply_to_headers(&mut sent);
-                assert!(ends.contains(&(sent.dst, sent.dst_port)), "{sent:?}");
-                read += 1;
+        // The owner ends with the reader, also where this panics.
+        let _over = Over(&is_over);
+        let (mut read, mut turns, mut last) = ([0_u32; 2], 0, None);
+        let begin = Instant::now();
+        while turns < TURNS && begin.elapsed() < AT_MOST {
+            for port in 1024..1032 {
+                let (mut edits, mut events) = (Edits::NONE, [0; Nat::ABOUT.events.len()]);
+                let inbound = packet(protocol::UDP, PEER, (Addr::v4(EXTERNAL[0]), port));
+                let meta = Nat::project(&inbound).expect("IPv4");
+                let mut cx = Cx::new(Stamp::default(), &mut edits, &mut reader, &mut events, 0);
+                if nat.step(&mut None, &meta, &mut cx) == Verdict::Forward {
+                    let mut sent = inbound;
+                    edits.apply_to_headers(&mut sent);
+                    let end = ends.iter().position(|end| *end == (sent.dst, sent.dst_port));
+                    let end = end.unwrap_or_else(|| panic!("neither end: {sent:?}"));
+                    read[end] += 1;
+                    turns += u32::from(last.replace(end).is_some_and(|last| last != end));
+                }
             }
         }
-        read
+        (read, turns)
     });
-    eprintln!("{read} of {ROUNDS} look-ups met a mapping");
+    assert!(turns >= TURNS, "{read:?} look-ups met a mapping, the other than before {turns} times");
+}
+
+/// Sets the flag when it is dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// One thing that happens.
