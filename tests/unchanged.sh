@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs a test program, unless it passed before and nothing that it depends on has changed since. Then it repeats the
-# counts of that run. `./x test` has cargo call it with each test program. usage: unchanged.sh PROGRAM [ARGUMENT...]
+# counts of that run, and which tests were skipped. `./x test` has cargo call it with each test program. usage: unchanged.sh PROGRAM [ARGUMENT...]
 #
 # What a program depends on: itself, its arguments, `paceline` where it starts that, and INPUTS, a digest of all files that
 # are read at run time, of the kernel and of the user. PASSED is the folder of what passed, BUILD that of the programs.
@@ -28,6 +28,8 @@ if [ -e "$note" ]; then
 fi
 "$@" | tee "$note.$$"
 status=${PIPESTATUS[0]}
-[ "$status" != 0 ] || ! grep '^test result: ok\.' "$note.$$" >"$note.found" || mv "$note.found" "$note"
+if [ "$status" = 0 ] && grep -q '^test result: ok\.' "$note.$$"; then
+    grep -E '^(test result: ok\.|skipped: )' "$note.$$" >"$note.found" && mv "$note.found" "$note"
+fi
 rm -f "$note.$$" "$note.found"
 exit "$status"
