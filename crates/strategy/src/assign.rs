@@ -181,6 +181,16 @@ mod tests {
     }
 
     #[test]
+    fn one_core_gets_all_unread_and_a_hash_reads_headers() {
+        let (headers, stamp) = (Headers::default(), Stamp::default());
+        let entry = Single.entry(&headers);
+        assert_eq!((entry, Single.core(entry), Single.reads_headers()), (0, 0, false));
+        let mut rss = rss::<FiveTuple>(2);
+        assert!(rss.reads_headers());
+        assert_eq!((Single.moves(stamp), rss.moves(stamp)), (&[][..], &[][..]));
+    }
+
+    #[test]
     fn flows_spread_over_all_cores() {
         let mut rss = rss::<FiveTuple>(8);
         let mut packets = [0; 8];

@@ -330,6 +330,28 @@ mod tests {
     }
 
     #[test]
+    fn a_conflict_says_what_is_in_the_way() {
+        let message =
+            |functions: &[FunctionShape<'static>]| HashFields::derive(functions).unwrap_err().to_string();
+        let port = Sharding { fields: Fields::SRC_PORT, symmetric: false };
+        let alone = "`by-port` is keyed by [source port], which no hash keeps on one core";
+        assert_eq!(message(&[shape("by-port", port)]), alone);
+        let two = [shape("by-source", SrcAddr::SHARDING), shape("by-destination", DstAddr::SHARDING)];
+        let both = "`by-source` is keyed by [source address] and `by-destination` by [destination address]: no hash of header fields \
+                    keeps both on one core";
+        assert_eq!(message(&two), both);
+        // Of two that edit, the one that edits what the key is made of.
+        let edits = |name, edits| FunctionShape { edits, ..shape(name, Stateless::SHARDING) };
+        let editors = [edits("to-backend", Fields::DST_ADDR), edits("masquerade", Fields::SRC_ADDR)];
+        let [first, second] = editors;
+        let conflict = HashFields::derive(&[first, second, two[0]]).unwrap_err();
+        assert_eq!(
+            (conflict.first.name, conflict.second.name, conflict.cause),
+            ("masquerade", "by-source", Cause::Edits)
+        );
+    }
+
+    #[test]
     fn beside_two_sides_keys_vouch_for_the_inside_end() {
         let nat = FunctionShape {
             name: "nat",

@@ -79,7 +79,7 @@ mod tests {
         let pins = Pins::new(4);
         let mut owners = [0, 0, 0, 0];
         assert!(pins.put(&mut owners, 2).is_empty());
-        assert!(pins.pin(1, 1) && pins.clone().move_once(2, 1) && pins.pin(3, 5));
+        assert!(pins.pin(1, 1) && pins.clone().move_once(2, 1) && pins.pin(3, 2));
         assert!(!pins.pin(4, 0), "there is no entry 4");
         assert_eq!(pins.put(&mut owners, 2), [false, true, true, false]);
         assert_eq!(owners, [0, 1, 1, 0]);

@@ -73,3 +73,46 @@ impl Schedule {
         self.packets += 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_begins_with_the_first_packet_and_ends_with_the_first_that_is_late() {
+        let mut schedule = Schedule::new(Every::Period(100));
+        let due = [7, 106, 107, 108, 206, 300, 399, 400].map(|now_ns| (now_ns, schedule.is_due(now_ns)));
+        let times: Vec<u64> = due.iter().filter(|(_, is_due)| *is_due).map(|(now_ns, _)| *now_ns).collect();
+        assert_eq!(times, [107, 300, 400]);
+        let mut from_zero = Schedule::new(Every::Period(0));
+        assert_eq!(
+            [0, 1].map(|now_ns| from_zero.is_due(now_ns)),
+            [false, true],
+            "a first packet at 0 is the first"
+        );
+        let mut endless = Schedule::new(Every::Period(u64::MAX));
+        assert_eq!([5, u64::MAX - 1].map(|now_ns| endless.is_due(now_ns)), [false, false]);
+    }
+
+    #[test]
+    fn packets_are_counted_one_by_one_and_many_at_once() {
+        let mut schedule = Schedule::new(Every::Packets(10));
+        let mut due_behind = Vec::new();
+        for packets in 0..31 {
+            if schedule.is_due(0) {
+                due_behind.push(packets);
+            }
+            schedule.count();
+        }
+        assert_eq!(due_behind, [10, 20, 30]);
+        schedule.count_all(8);
+        assert!(!schedule.is_due(0), "39");
+        schedule.count_all(21);
+        assert_eq!([0, 0].map(|now_ns| schedule.is_due(now_ns)), [true, false], "60, once");
+        for never in [Every::Never, Every::Packets(0)] {
+            let mut never = Schedule::new(never);
+            never.count_all(1_000);
+            assert!(!never.is_due(0) && !never.is_due(u64::MAX));
+        }
+    }
+}

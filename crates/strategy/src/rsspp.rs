@@ -246,6 +246,53 @@ mod tests {
         assert_eq!(looks[0], (38, 1, 0), "{looks:?}");
     }
 
+    /// Entries 0 and 2 are core 0's, 1 is core 1's. One of the two goes, whether packets were asked for one by one or counted.
+    #[test]
+    fn packets_that_are_counted_are_loads() {
+        let period = Rebalancing { every: Every::Period(1_000), update_latency_ns: 0 };
+        let mut rsspp = rsspp(2, period);
+        assert_eq!(rsspp.moves(stamp(0, 0)), []);
+        rsspp.count(0, 50);
+        rsspp.count(2, 50);
+        let moves = rsspp.moves(stamp(100, 1_000)).to_vec();
+        assert_eq!(moves.len(), 1, "{moves:?}");
+        // What was counted in a period says nothing of the next.
+        rsspp.count(1, 10);
+        assert_eq!(rsspp.moves(stamp(110, 2_000)), []);
+        // Packets that are counted count for moves by packets, too.
+        let mut rsspp = self::rsspp(2, Rebalancing { every: Every::Packets(10), update_latency_ns: 0 });
+        rsspp.count(0, 9);
+        assert_eq!(rsspp.moves(stamp(9, 0)), []);
+        rsspp.count(0, 1);
+        assert_ne!(rsspp.moves(stamp(10, 0)), []);
+    }
+
+    #[test]
+    fn entries_are_given_at_once_and_what_was_decided_is_forgotten() {
+        let mut rsspp = rsspp(2, Rebalancing { every: Every::Packets(10), update_latency_ns: 500 });
+        rsspp.count(0, 10);
+        assert_eq!(rsspp.moves(stamp(10, 0)), [], "decided, and not yet in force");
+        let mut owners: Vec<u16> = (0..128).map(|entry| entry % 2).collect();
+        owners[4] = 1;
+        assert_eq!(rsspp.give(&owners), [Move { entry: 4, from: 0, to: 1 }]);
+        assert_eq!(rsspp.core(4), 1);
+        assert_eq!(rsspp.moves(stamp(11, 500)), []);
+    }
+
+    #[test]
+    fn a_core_that_is_parked_gives_all_its_entries_at_once() {
+        let mut rsspp = rsspp(2, Rebalancing { every: Every::Never, update_latency_ns: 500 });
+        let active = rsspp.active.clone();
+        assert_eq!(rsspp.moves(stamp(0, 0)), []);
+        active.set(1);
+        let moves = rsspp.moves(stamp(1, 0)).to_vec();
+        let all: Vec<Move> = (0..64).map(|number| Move { entry: 2 * number + 1, from: 1, to: 0 }).collect();
+        assert_eq!(moves, all);
+        assert_eq!(rsspp.moves(stamp(2, 0)), []);
+        active.set(2);
+        assert_eq!(rsspp.moves(stamp(3, 0)).len(), 64);
+    }
+
     #[test]
     fn forced_moves_come_at_their_packets_and_repeat() {
         let rebalancing = Rebalancing { every: Every::Packets(10), update_latency_ns: 0 };
@@ -261,6 +308,9 @@ mod tests {
             all
         };
         assert_eq!(run(), run());
+        let core = |wanted| run().iter().filter(|moved| moved.to == wanted).count();
+        let to = [0, 1, 2, 3].map(core);
+        assert!(to.iter().all(|moves| *moves > 30) && to.iter().sum::<usize>() == run().len(), "{to:?}");
         assert!(run().len() > 9 * 10, "a quarter of 128 entries at 9 times, three in four of them elsewhere");
     }
 }

@@ -39,7 +39,12 @@ impl Build {
     fn write_test(&self, status: u8, starts: Option<&Path>) {
         let line = "test result: ok. 3 passed; 0 failed; 1 ignored";
         let starts = starts.map(|path| path.display().to_string()).unwrap_or_default();
-        self.write("all-1", &format!("#!/bin/sh\n# {starts}\necho runs; echo 'skipped: no root'; echo '{line}'; exit {status}\n"));
+        self.write(
+            "all-1",
+            &format!(
+                "#!/bin/sh\n# {starts}\necho runs; echo 'skipped: no root'; echo '{line}'; exit {status}\n"
+            ),
+        );
     }
 
     /// What was printed, and whether it passed.
