@@ -280,6 +280,22 @@ mod tests {
     }
 
     #[test]
+    fn packets_hash_to_the_entries_of_receive_side_scaling() {
+        let rsspp = rsspp(2, Rebalancing { every: Every::Never, update_latency_ns: 0 });
+        let mut seen = std::collections::BTreeSet::new();
+        for last in 0..100 {
+            let headers = Headers {
+                src: wire::Addr::v4([192, 0, 2, last]),
+                marks: wire::Marks::IPV4,
+                ..Headers::default()
+            };
+            assert_eq!(rsspp.entry(&headers), rsspp.rss.entry(&headers));
+            seen.insert(rsspp.entry(&headers));
+        }
+        assert!(seen.len() > 30, "{seen:?}");
+    }
+
+    #[test]
     fn a_core_that_is_parked_gives_all_its_entries_at_once() {
         let mut rsspp = rsspp(2, Rebalancing { every: Every::Never, update_latency_ns: 500 });
         let active = rsspp.active.clone();

@@ -45,6 +45,7 @@ mod tests {
     fn each_core_has_its_turn() {
         let mut spray = Spray::new(3);
         let entry = spray.entry(&Headers::default());
+        assert_eq!(entry, 0, "nothing is hashed");
         assert_eq!([(); 7].map(|()| spray.core(entry)), [0, 1, 2, 0, 1, 2, 0]);
         assert!(!spray.reads_headers());
         assert_eq!([(); 2].map(|()| Spray::new(1).core(entry)), [0, 0]);

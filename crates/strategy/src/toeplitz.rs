@@ -136,6 +136,8 @@ mod tests {
 
     #[test]
     fn the_symmetric_key_hashes_both_directions_alike() {
+        // The paper's key.
+        assert!(SYMMETRIC_KEY.as_chunks::<2>().0.iter().all(|word| *word == [0x6d, 0x5a]));
         let toeplitz = Toeplitz::new(&SYMMETRIC_KEY);
         let there = toeplitz.hash(&input("10.1.2.3", "192.0.2.77", Some((40000, 443))));
         let back = toeplitz.hash(&input("192.0.2.77", "10.1.2.3", Some((443, 40000))));
