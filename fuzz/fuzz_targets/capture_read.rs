@@ -1,7 +1,6 @@
 //! Any bytes as a capture: no panic, no endless loop, memory within the reader's bounds.
 //!
-//! Seeds are the samples of crates/io/tests/capture, plain and packed:
-//! `cargo test -p paceline-io --test capture -- --ignored seeds` writes them to fuzz/corpus.
+//! Seeds are the samples of crates/io/tests/capture, plain and packed: `./x fuzz` has a test write them to fuzz/corpus.
 #![no_main]
 
 use io::capture::{CaptureReader, MAX_PACKET_BYTES};

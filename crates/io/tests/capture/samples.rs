@@ -152,7 +152,7 @@ pub fn pcapng_sections() -> Sample {
 
 /// Not a test: writes the samples, plain and packed, where the fuzzer looks for its seeds.
 #[test]
-#[ignore = "writes files: run it before fuzzing"]
+#[ignore = "writes files: ./x fuzz runs it"]
 fn seeds() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/capture_read");
     std::fs::create_dir_all(&dir).unwrap();

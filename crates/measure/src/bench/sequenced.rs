@@ -289,10 +289,14 @@ fn real_cores_leave_a_processor_to_the_sequencer() {
 
 /// Virtual cores beside real ones, on a machine with three quiet processors: rates within a fifth of each other.
 ///
-/// `cargo test --release -p paceline-measure -- --ignored virtual_rates --nocapture`
+/// `./x bench tests`
 #[test]
-#[ignore = "times three threads: needs a quiet machine with three processors"]
+#[ignore = "times three threads, on a quiet machine with three processors: ./x bench tests"]
 fn virtual_rates_are_those_of_real_cores() {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if processors < 3 {
+        return println!("skipped: {processors} processors, and it takes three");
+    }
     let chain = chain("heavy-hitters");
     let trace = trace("uniform:packets=20000,flows=1000");
     let rate = |clock| {

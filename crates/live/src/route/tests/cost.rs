@@ -1,7 +1,7 @@
 //! What a packet costs.
 //!
 //! ```sh
-//! cargo test --release -p paceline-live forward_cost -- --ignored --nocapture
+//! ./x bench tests
 //! ```
 
 use std::hint::black_box;
@@ -41,7 +41,7 @@ fn cost(lab: &mut Lab, to: impl Fn(u64) -> String, from: &str) -> (f64, f64) {
 }
 
 #[test]
-#[ignore = "a measurement"]
+#[ignore = "a measurement: ./x bench tests"]
 fn forward_cost() {
     for routes in [1_000_u64, 100_000, 500_000] {
         let mut lab = Lab::new();
