@@ -376,6 +376,10 @@ mod tests {
             (conflict.first.name, conflict.second.name, conflict.cause)
         };
         assert_eq!(why(&[shape("source", SrcAddr::SHARDING), nat]), ("nat", "source", Cause::Sides));
+        // What one inside writes as a destination is what packets from outside are hashed by.
+        let to_backend =
+            FunctionShape { edits: Fields::DST_ADDR, ..shape("to-backend", Stateless::SHARDING) };
+        assert_eq!(why(&[to_backend, nat]), ("nat", "to-backend", Cause::Sides));
         // What the nat wrote is what the next one sees.
         assert_eq!(why(&[nat, five]), ("nat", "five", Cause::Edits));
         assert_eq!(why(&[nat, both]), ("nat", "both", Cause::Edits));
