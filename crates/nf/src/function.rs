@@ -3,6 +3,7 @@
     reason = "a field's type is the signature of the function that goes there"
 )]
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -10,7 +11,9 @@ use serde::de::DeserializeOwned;
 use wire::{Addr, Edits, Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
-use crate::{Cx, Ended, FlowKey, FunctionReport, OptionDoc, OptionError, Sides, StateValue, Verdict};
+use crate::{
+    Cx, Ended, FlowKey, FunctionReport, Hearing, Judge, OptionDoc, OptionError, Sides, StateValue, Verdict,
+};
 
 /// A network function: a deterministic state machine per flow.
 ///
@@ -284,8 +287,11 @@ pub struct Pooled<F: NetworkFunction> {
     /// step does to the pool is what another's finds there. `NONE`: where the pool is not `()`.
     pub steps_in_order: fn(&F) -> bool,
     /// The header fields that its edits take from the pool, such as a NAT's ports. Under sharding each
-    /// core has its own pool and may allocate otherwise: `verify` compares all but these.
+    /// core has its own pool and may allocate otherwise: `verify` has a judge of each run, and compares the runs with
+    /// allocations renamed; where there is no judge it compares all but these.
     pub allocates: fn(&F) -> Fields,
+    /// Makes what judges a run of the function, packet by packet. It knows the options, and shares no code with the steps.
+    pub judge: Option<fn(&F, Hearing) -> Box<dyn Judge>>,
     /// The state without what was taken from the pool, so that runs that allocate otherwise compare alike.
     pub without_allocation: Option<fn(&F, &F::State) -> F::State>,
     /// The events, as indices in [`About::events`], whose count depends on which part of the pool was given out, such
@@ -307,6 +313,7 @@ impl<F: NetworkFunction> Pooled<F> {
         divide: |function, cores, _| (0..cores).map(|_| (F::EXTRAS.pool.make)(function)).collect(),
         steps_in_order: |_| size_of::<F::Pool>() > 0,
         allocates: |_| Fields::empty(),
+        judge: None,
         without_allocation: None,
         allocation_events: |_| &[],
         empty: None,
@@ -459,7 +466,8 @@ pub enum WhenShared {
     Totals,
     /// Of each key, what passes in a run is at most [`Guarantees::bound`] of the time from its first
     /// packet to its last. A packet passes, with its [`Guarantees::amount`], if it is forwarded and did
-    /// not count event `over`.
+    /// not count event `over`. And it has to pass unless more than the bound would pass with it, in some stretch of
+    /// time that ends with it, by the times that steps see: so traffic that asks for more gets its rate, less one burst.
     Bound {
         /// Index into [`About::events`]; `None`: all that is over is dropped.
         over: Option<usize>,

@@ -67,6 +67,7 @@ mod ended;
 mod function;
 mod hash;
 mod in_place;
+mod judge;
 mod key;
 mod leaps;
 mod options;
@@ -87,6 +88,7 @@ pub use function::{
 };
 pub use hash::{Hasher, drawn, hash_bytes};
 pub use in_place::{InPlaceError, check_in_place};
+pub use judge::{Counted, Hearing, Judge, Left, Passage, Ruling};
 pub use key::{
     AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, Short, SrcAddr, SrcEndpoint, Stateless,
 };

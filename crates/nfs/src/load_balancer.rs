@@ -91,8 +91,8 @@
 //!   each gets *N w/W* to within less than one, at any *N*; see `round_robin.rs`.
 //!
 //! Whose turn it is, is state that no key owns: a core that sees a part of the flows has its own, and
-//! gives other answers than one core would. So under sharding `verify` compares all but what a backend
-//! is written to: destination address, port and MAC address. With *k* cores shares are *N w/W* to within
+//! gives other answers than one core would. So under sharding `verify` judges each run, and compares packets with what a backend
+//! is written to renamed to the service: destination address, port and MAC address (with `rewrite_answers`: without these). With *k* cores shares are *N w/W* to within
 //! *k*; the cores begin at places spread over the round. Where that must not be, take `"maglev"`. The
 //! packets' sequence number modulo the backends would be alike on all cores, and no round robin: clients that send
 //! 4 packets per flow would all go to one of 4 backends.
@@ -133,6 +133,7 @@
 //! - A forgotten flow's next packet chooses again.
 //! - When the table is full, new flows go by the hash, take no turn and are not remembered. Nothing is dropped.
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
@@ -140,13 +141,14 @@ use alloc::{format, vec};
 use core::marker::PhantomData;
 
 use nf::{
-    About, Cx, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, InPlace, NetworkFunction,
-    OptionError, Pooled, Reload, Reports, StateValue, Verdict,
+    About, Cx, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, Hearing, InPlace, Judge,
+    NetworkFunction, OptionError, Pooled, Reload, Reports, StateValue, Verdict,
 };
 use wire::{Addr, Edits, Fields, Headers, Stamp, protocol, tcp_flags};
 use zerocopy::IntoBytes;
 
 mod direct;
+mod judge;
 mod maglev;
 mod options;
 mod round_robin;
@@ -218,6 +220,8 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
             divide: Self::pools,
             steps_in_order: Self::steps_in_order,
             allocates: Self::allocates,
+            // With both directions a flow also goes on with what it is answered; nobody judges that yet.
+            judge: if K::BOTH_WAYS { None } else { Some(Self::judge) },
             without_allocation: Some(Self::without_allocation),
             allocation_events: Self::allocation_events,
             ..Pooled::NONE
@@ -365,6 +369,17 @@ impl<K: Followed> LoadBalancer<K> {
 
     fn allocates(&self) -> Fields {
         if self.policy == Policy::RoundRobin { TO_A_BACKEND } else { Fields::empty() }
+    }
+
+    fn judge(&self, hearing: Hearing) -> Box<dyn Judge> {
+        let rules = judge::Rules {
+            services: self.services.iter().map(Service::rule).collect(),
+            opening_ns: self.timeouts.of(Phase::Opening),
+            open_ns: self.timeouts.of(Phase::Open),
+            closing_ns: self.timeouts.of(Phase::Closing),
+            datagrams_ns: self.timeouts.of(Phase::Datagrams),
+        };
+        judge::judge(rules, hearing)
     }
 
     fn steps_in_order(&self) -> bool {

@@ -55,7 +55,7 @@
 //! | REQ-3 | REQ-7 | *No overloading*: no two mappings share an external endpoint. REQ-3a is not followed: all source ports, those below 1024 too, get ports from `ports` |
 //! | REQ-4 | | *Port parity* is preserved, for TCP too; when the core has free ports of the other parity alone, one of those is taken, and `parity-lost` counts it |
 //! | REQ-5 | REQ-5 | time-outs as above |
-//! | REQ-6 | | outbound packets refresh a mapping, hairpinned ones too; inbound ones do not |
+//! | REQ-6 | | outbound packets refresh a mapping, hairpinned ones too, and those of its own endpoint that are dropped; inbound ones do not |
 //! | REQ-8 | REQ-3 | *Endpoint-independent filtering*: whoever sends to a mapping's external endpoint gets in. Put an `access-list` beside it for less |
 //! | REQ-9 | REQ-8 | *Hairpinning* with external source address and port |
 //! | REQ-10 | REQ-6 | there are no application level gateways |
@@ -145,7 +145,7 @@
 //!
 //! Which port a mapping gets depends on the core's share: runs on different numbers of cores are equal up
 //! to the allocation, and inbound packets of a capture, made for one allocation, fit no other, unless ports are
-//! preserved.
+//! preserved. `verify` judges each run by this page, and compares both with external endpoints renamed.
 //!
 //! # Drops, events, expiry, full table
 //!
@@ -162,14 +162,15 @@
 
 use core::net::Ipv4Addr;
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
 use nf::{
-    About, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, Guarantees, InPlace, NetworkFunction,
-    OptionError, Pooled, Reload, Reports, SrcEndpoint, StateValue, TwoSided, Verdict,
+    About, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, Guarantees, Hearing, InPlace, Judge,
+    NetworkFunction, OptionError, Pooled, Reload, Reports, SrcEndpoint, StateValue, TwoSided, Verdict,
 };
 use wire::{Addr, Edits, Fields, Headers, Marks, Stamp, protocol};
 
@@ -178,6 +179,7 @@ use crate::common::{REPORT_ROWS, keep_top};
 
 mod endpoint;
 mod icmp;
+mod judge;
 mod options;
 mod ports;
 mod state;
@@ -254,6 +256,7 @@ impl NetworkFunction for Nat {
             // All of them: the source of what goes out is allocated, and what comes in goes to whom it was
             // allocated to.
             allocates: |_| ENDPOINTS,
+            judge: Some(Self::judge),
             without_allocation: Some(Self::without_allocation),
             allocation_events: |_| &[PARITY_LOST],
             empty: Some(NO_PORT),
@@ -379,6 +382,27 @@ impl Nat {
                 ..Headers::default()
             })
         })
+    }
+
+    fn judge(&self, hearing: Hearing) -> Box<dyn Judge> {
+        let sides = self.sides.contract(false);
+        let (first, last) = self.ports.bounds();
+        judge::judge(
+            judge::Rules {
+                inside: sides.inside,
+                external: self.sides.externals().to_vec(),
+                ports: first..=last,
+                preserves: self.port_choice == PortChoice::Preserve,
+                udp_ns: self.timeouts.of(Phase::Datagrams),
+                tcp_in_use_ns: self.timeouts.of(Phase::Established),
+                tcp_transitory_ns: self.timeouts.of(Phase::Opening),
+                icmp_ns: self.timeouts.of(Phase::Query),
+                hairpinning: self.hairpinning,
+                drops_unmatched: self.unmatched == PassOrDrop::Drop,
+                drops_others: self.other_protocols == PassOrDrop::Drop,
+            },
+            hearing,
+        )
     }
 
     fn sides(&self) -> Option<nf::Sides> {

@@ -35,7 +35,7 @@
 //! - When the table is full a new flow is not policed; its packets pass, or with
 //!   `when_full = "drop"` are dropped as `table-full`.
 //! - Where cores share the buckets, which packets are over the rate may differ from run to run; what
-//!   passes to one address is never above rate and burst.
+//!   passes to one address is never above rate and burst, and a packet that its bucket has room for passes.
 
 use core::marker::PhantomData;
 

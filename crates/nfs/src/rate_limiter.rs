@@ -13,8 +13,8 @@
 //! So in any interval of *T* seconds at most `burst_packets` + `rate_packets_per_s` *T* packets of a
 //! flow pass; and while it sends more, no fewer than `rate_packets_per_s` *T* - 1. A packet that is
 //! dropped takes nothing. Each direction is a flow. Later fragments have no ports, so they are flows of
-//! their own, with ports 0. What is not IP passes. Where cores share its flows the upper bound holds, and no
-//! more.
+//! their own, with ports 0. What is not IP passes. Where cores share its flows, a packet comes as of the latest time that
+//! its flow has seen, and both bounds hold by these times.
 //!
 //! # Drops, events, expiry, full table
 //!

@@ -11,6 +11,7 @@ use nf::{OptionError, hash_bytes};
 use wire::{Addr, Edits, protocol};
 use zerocopy::{Immutable, IntoBytes};
 
+use super::judge::{BackendRule, ServiceRule};
 use super::maglev::{Candidate, ENTRIES, Maglev};
 use super::options::{BackendOptions, BackendState, Mac, Options, Policy, ServiceOptions};
 use super::round_robin::RoundRobin;
@@ -270,6 +271,28 @@ impl Service {
     #[inline]
     pub(super) fn has(&self, addr: &Addr, port: u16, protocol: u8) -> bool {
         self.end.has(addr, port, protocol)
+    }
+
+    /// As the chain file has it, with those backends that take new flows.
+    pub(super) fn rule(&self) -> ServiceRule {
+        let backend = |backend: &Backend| BackendRule {
+            addr: backend.has_addr.then_some(backend.what.addr),
+            port: (backend.what.port != 0).then_some(backend.what.port),
+            mac: backend.has_mac.then_some(backend.what.mac),
+            weight: backend.weight.into(),
+        };
+        let taking = self.backends.iter().filter(|backend| backend.state == BackendState::Active);
+        ServiceRule {
+            name: self.to_string(),
+            vip: self.vip.address.into(),
+            bits: if self.vip.address.is_ipv4() { 96 + self.vip.length } else { self.vip.length },
+            port: match self.port {
+                ServicePort::One(port) => Some(port),
+                ServicePort::Any => None,
+            },
+            protocol: self.protocol,
+            backends: taking.map(backend).collect(),
+        }
     }
 
     /// How many backends there are.

@@ -257,6 +257,11 @@ impl PortRange {
         Ok(PortRange { first, last })
     }
 
+    /// First and last.
+    pub(super) fn bounds(self) -> (u16, u16) {
+        (self.first, self.last)
+    }
+
     pub(super) fn len(self) -> usize {
         usize::from(self.last - self.first) + 1
     }
