@@ -29,6 +29,10 @@ pub const COUNTS_TWICE: u8 = 3;
 pub const DRIFTS: u8 = 4;
 /// One packet of a flow is dropped.
 pub const DROPS: u8 = 5;
+/// Every packet is over the rate.
+pub const REFUSES_ALL: u8 = 6;
+/// Every other packet is over the rate.
+pub const REFUSES_HALF: u8 = 7;
 
 const RATE_BYTES_PER_S: u64 = 20_000;
 const BURST_BYTES: u64 = 5_000;
@@ -67,7 +71,9 @@ impl<K: FlowKey, const FAULT: u8> NetworkFunction for Faulty<K, FAULT> {
         records: Records { totals: Self::totals, ..Records::NONE },
         guarantees: Guarantees {
             when_shared: match FAULT {
-                WELL | TIME_RUNS_BACK => Some(WhenShared::Bound { over: Some(0) }),
+                WELL | TIME_RUNS_BACK | REFUSES_ALL | REFUSES_HALF => {
+                    Some(WhenShared::Bound { over: Some(0) })
+                }
                 _ => Some(WhenShared::Totals),
             },
             amount: Self::amount,
@@ -119,6 +125,10 @@ impl<K: FlowKey, const FAULT: u8> NetworkFunction for Faulty<K, FAULT> {
         }
         if FAULT == TIME_RUNS_BACK {
             bucket.full_at_ns = bucket.full_at_ns.saturating_sub(1_000_000_000);
+        }
+        if FAULT == REFUSES_ALL || FAULT == REFUSES_HALF && step.is_multiple_of(2) {
+            cx.count(0);
+            return Verdict::Drop(0);
         }
         let full_at_ns =
             bucket.full_at_ns.max(now_ns) + u64::from(meta.bytes) * 1_000_000_000 / RATE_BYTES_PER_S;

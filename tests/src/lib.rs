@@ -14,6 +14,8 @@ pub mod counting;
 pub mod crowded;
 pub mod draw;
 pub mod faulty;
+pub mod faulty_balancer;
+pub mod faulty_nat;
 pub mod migration;
 pub mod office;
 pub mod pcap;

@@ -6,6 +6,8 @@
 mod auto;
 #[path = "balancer.rs"]
 mod balancer;
+#[path = "balancer_judged.rs"]
+mod balancer_judged;
 #[path = "batches.rs"]
 mod batches;
 #[path = "capture.rs"]
@@ -30,6 +32,8 @@ mod external;
 mod faults;
 #[path = "fragments.rs"]
 mod fragments;
+#[path = "full_tables.rs"]
+mod full_tables;
 #[path = "gateway.rs"]
 mod gateway;
 #[path = "hybrid.rs"]
@@ -42,6 +46,8 @@ mod mixed_keys;
 mod nat;
 #[path = "nat_deadlines.rs"]
 mod nat_deadlines;
+#[path = "nat_judged.rs"]
+mod nat_judged;
 #[path = "own_ports.rs"]
 mod own_ports;
 #[path = "own_turns.rs"]

@@ -206,7 +206,7 @@ fn every_strategy_answers_as_one_core() {
             let chain = &setting.chain(&chain);
             for (name, capture) in &inputs {
                 let result = setting.verify(chain, capture, &Progress::default());
-                match outcome(&setting, chain, &result).expect("not stopped") {
+                match outcome(chain, &result).expect("not stopped") {
                     Outcome::Equal => equal += 1,
                     Outcome::EqualUpTo { .. } => announced += 1,
                     Outcome::Refused { .. } | Outcome::NothingCompared { .. } => {}

@@ -9,7 +9,9 @@ use engine::strategies::{SHARED, SINGLE};
 use engine::{Chain, Plan, Progress, Registry, Seen, Verified, replay_capture, verify};
 use io::capture::{CaptureReader, CaptureWriter};
 use nf::{DstAddr, WhenShared};
-use paceline_conformance::faulty::{COUNTS_TWICE, Faulty, LOSES_A_COUNT, TIME_RUNS_BACK, WELL};
+use paceline_conformance::faulty::{
+    COUNTS_TWICE, Faulty, LOSES_A_COUNT, REFUSES_ALL, REFUSES_HALF, TIME_RUNS_BACK, WELL,
+};
 use paceline_conformance::pcap::first_of;
 use paceline_conformance::{chain, example, root};
 use sweep::{Matrix, Tables, Way, verify_each};
@@ -223,6 +225,12 @@ fn a_double_step_is_found() {
 #[test]
 fn a_policer_whose_time_runs_back_is_found() {
     assert_broken(&verify_faulty::<TIME_RUNS_BACK>(), "at most");
+}
+
+#[test]
+fn a_policer_that_passes_nothing_or_half_is_found() {
+    assert_broken(&verify_faulty::<REFUSES_ALL>(), "did not pass that had to");
+    assert_broken(&verify_faulty::<REFUSES_HALF>(), "did not pass that had to");
 }
 
 /// One table, one count: the report adds the cores up to what one core has.

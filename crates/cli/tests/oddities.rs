@@ -210,12 +210,12 @@ fn a_nat_that_ran_out_of_ports_is_named() {
     });
     let capture = Scratch::new("few-ports.pcap", &pcap(&hosts.collect::<Vec<_>>()));
     for (strategy, said) in [
-        ("rss", "nat ran out of ports at some time; what it turns away differs between strategies"),
+        ("rss", "nat ran out of ports at some time; single turned away what it turned away"),
         ("scr", "nat ran out of ports at some time; what it turned away was held to be the same"),
         ("scr-turns", "nat ran out of ports at some time; what it turned away was held to be the same"),
     ] {
         let verify =
-            ["verify", chain.path(), "--pcap", capture.path(), "--strategy", strategy, "--cores", "2"];
+            ["verify", chain.path(), "--pcap", capture.path(), "--strategy", strategy, "--cores", "5"];
         let output = paceline(&verify);
         assert!(stdout(&output).contains(said), "{strategy}: {}{}", stdout(&output), stderr(&output));
         let report = json(&paceline(&[&verify[..], &["--json", "-"]].concat()));

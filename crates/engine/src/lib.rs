@@ -78,6 +78,6 @@ pub use strategies::scr::outside::loss::{Loss, LossShare, LossShareError};
 pub use strategies::scr::outside::on_loss::Recovery;
 pub use strategies::scr::outside::sequencing::{Sequenced, Sequencing, SequencingError};
 pub use verify::{
-    AllocationEvent, Answer, Beside, Broken, HistoryCheck, Mismatch, SharedCheck, Verified, VerifyError,
-    verify, verify_external, verify_reloading,
+    Agreement, AllocationEvent, Answer, Beside, Broken, HistoryCheck, Judged, Mismatch, SharedCheck, UpTo,
+    Verified, VerifyError, Wrong, verify, verify_external, verify_reloading,
 };

@@ -32,6 +32,10 @@ pub struct Row {
     pub cut_short: Option<String>,
     /// Comparisons that it stands for: several where a capture cannot be read.
     pub runs: u64,
+    /// Whether every answer, byte and state was compared, and all had to be the same: with the flows that full tables, and the
+    /// packets that empty pools, turned away where the strategy ran.
+    #[serde(default)]
+    pub exact: bool,
     /// What it says.
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -88,6 +92,7 @@ impl Row {
             packets: trial.packets,
             cut_short,
             runs: 1,
+            exact: trial.exact,
             outcome: trial.outcome,
         }
     }

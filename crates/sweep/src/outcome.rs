@@ -1,10 +1,7 @@
-use engine::strategies::States;
-use engine::{Chain, RunError, Verified, VerifyError};
+use engine::{Agreement, Chain, RunError, UpTo, Verified, VerifyError};
 use io::Fate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::Setting;
 
 /// What one comparison says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -12,10 +9,10 @@ use crate::Setting;
 pub enum Outcome {
     /// Everything is the same.
     Equal,
-    /// Everything that is promised is the same, and `verify` says what is not promised, or not to be expected: a
-    /// full table, an exhausted pool, an allocation, states that cores share.
+    /// Everything that has to be the same is.
     EqualUpTo {
-        /// What is announced.
+        /// What need not be: which flows a full table turns away, who gets nothing from an empty pool, allocation, states that
+        /// cores share.
         what: String,
     },
     /// There was nothing to compare.
@@ -33,7 +30,7 @@ pub enum Outcome {
         /// Why.
         why: String,
     },
-    /// Something differs that nothing announced: a defect of Paceline or of a function.
+    /// Something differs that has to be the same: a defect of Paceline or of a function.
     Different {
         /// What differs first.
         what: String,
@@ -58,6 +55,8 @@ pub struct Trial {
     pub outcome: Outcome,
     /// Packets compared.
     pub packets: u64,
+    /// Whether every answer, byte and state was compared: see [`Verified::is_exact`].
+    pub exact: bool,
 }
 
 /// The names of all outcomes, as JSON and summaries have them.
@@ -107,11 +106,10 @@ impl Outcome {
     }
 }
 
-/// What a comparison of `chain` under `setting` says; `None` if it was stopped, and says nothing.
-pub fn outcome(setting: &Setting, chain: &Chain, result: &Result<Verified, VerifyError>) -> Option<Outcome> {
+/// What a comparison of `chain` says; `None` if it was stopped, and says nothing.
+pub fn outcome(chain: &Chain, result: &Result<Verified, VerifyError>) -> Option<Outcome> {
     match result {
-        Ok(verified) if verified.stopped => None,
-        Ok(verified) => Some(of_verified(setting, chain, verified)),
+        Ok(verified) => of_verified(chain, verified),
         Err(error) => Some(of_error(error)),
     }
 }
@@ -129,43 +127,22 @@ fn of_error(error: &VerifyError) -> Outcome {
     }
 }
 
-fn of_verified(setting: &Setting, chain: &Chain, verified: &Verified) -> Outcome {
-    if !verified.is_same() {
-        let what = what_differs(chain, verified);
-        if let Some(what) = announced(setting, chain, verified) {
-            return Outcome::EqualUpTo { what: what.to_owned() };
+fn of_verified(chain: &Chain, verified: &Verified) -> Option<Outcome> {
+    let nothing = |why: &str| Outcome::NothingCompared { why: why.to_owned() };
+    Some(match verified.agreement() {
+        Agreement::Stopped => return None,
+        Agreement::Equal => Outcome::Equal,
+        Agreement::EqualUpTo(up_to) => {
+            let what: Vec<_> = up_to.into_iter().map(UpTo::words).collect();
+            Outcome::EqualUpTo { what: what.join(" and ") }
         }
-        let first = verified.first.as_ref().map(|first| first.number);
-        return Outcome::Different { what, packets: verified.different, first };
-    }
-    if verified.packets == 0 {
-        return Outcome::NothingCompared { why: "no packets".to_owned() };
-    }
-    if !verified.has_compared() {
-        return Outcome::NothingCompared { why: "nothing is promised".to_owned() };
-    }
-    let mut up_to = Vec::new();
-    if !verified.allocated.is_empty() {
-        up_to.push("allocation");
-    }
-    if !verified.shared.is_empty() {
-        up_to.push("what cores share");
-    }
-    if up_to.is_empty() { Outcome::Equal } else { Outcome::EqualUpTo { what: up_to.join(" and ") } }
-}
-
-/// What was announced that excuses other answers and other flows: a full table, or a pool with nothing left to give.
-/// Not those of replicas, which are full when those of the single core are. Nothing excuses packets out of order, or
-/// flows that cannot be at the same time.
-fn announced(setting: &Setting, chain: &Chain, verified: &Verified) -> Option<&'static str> {
-    let is_replicated = setting.plan(chain).is_ok_and(|plan| plan.states == States::Replicated);
-    let is_excusable =
-        !is_replicated && verified.broken.is_empty() && verified.out_of_order.unwrap_or(0) == 0;
-    match is_excusable {
-        true if !verified.filled.is_empty() => Some("full tables"),
-        true if !verified.exhausted.is_empty() => Some("exhausted pools"),
-        _ => None,
-    }
+        Agreement::NothingCompared if verified.packets == 0 => nothing("no packets"),
+        Agreement::NothingCompared => nothing("nothing is promised"),
+        Agreement::Different => {
+            let first = verified.first.as_ref().map(|first| first.number);
+            Outcome::Different { what: what_differs(chain, verified), packets: verified.different, first }
+        }
+    })
 }
 
 /// The first thing that differs, in words that are the same for every case of one kind.
@@ -190,6 +167,9 @@ fn what_differs(chain: &Chain, verified: &Verified) -> String {
             None if first.single.fate != first.other.fate => "verdicts".to_owned(),
             None => "bytes".to_owned(),
         };
+    }
+    if let Some(judged) = verified.judged.iter().find(|judged| !judged.wrong.is_empty()) {
+        return format!("what {} gives out", judged.function);
     }
     if let Some((name, ..)) = verified.digests.iter().find(|(_, single, other)| single != other) {
         return format!("flows of {name}");

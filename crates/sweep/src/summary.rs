@@ -16,6 +16,9 @@ const MAX_REASONS: usize = 1_000;
 /// How often a difference is asked for again before it is said to come and go.
 const AGAIN: usize = 5;
 
+/// Outcomes of comparisons in which something was compared.
+const COMPARED: [&str; 3] = ["equal", "equal-up-to", "different"];
+
 /// What a sweep found, as JSON: `docs/sweep.schema.json`.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Summary {
@@ -29,6 +32,11 @@ pub struct Summary {
     pub packets: u64,
     /// Comparisons of captures that could be read only in part.
     pub cut_short: u64,
+    /// Comparisons in which something was compared.
+    pub compared: u64,
+    /// Those of them in which every answer, byte and state was compared, and none left out or excused: given which flows full
+    /// tables, and which packets empty pools, turned away.
+    pub exact: u64,
     /// Comparisons by outcome; every outcome is here.
     pub outcomes: BTreeMap<String, u64>,
     /// Of outcomes that need more words: how many for what reason, most first.
@@ -89,7 +97,9 @@ impl Summary {
         self.runs += row.runs;
         self.packets += row.packets;
         self.cut_short += u64::from(row.cut_short.is_some());
+        self.exact += if row.exact { row.runs } else { 0 };
         let kind = row.outcome.kind();
+        self.compared += if COMPARED.contains(&kind) { row.runs } else { 0 };
         *self.outcomes.entry(kind.to_owned()).or_default() += row.runs;
         if row.outcome.is_finding() {
             return self.find(row);
@@ -124,12 +134,6 @@ impl Summary {
     /// Whether there is no defect.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
-    }
-
-    /// Comparisons in which something was compared.
-    pub fn compared(&self) -> u64 {
-        let of = |kind: &str| self.outcomes.get(kind).copied().unwrap_or(0);
-        of("equal") + of("equal-up-to") + of("different")
     }
 
     /// Puts what was counted in order, most first.

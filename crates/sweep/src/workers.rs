@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::{Chain, Progress};
+use engine::{Chain, Progress, Verified};
 
 use crate::question::At;
 use crate::{Capture, Outcome, Question, Row, Setting, Trial, outcome};
@@ -54,7 +54,7 @@ pub fn try_once(prepared: &Prepared, time_limit: Duration, stop: &AtomicBool) ->
     let mut asked = None;
     loop {
         let is_late = begin.elapsed() > time_limit;
-        let timed_out = || Trial { outcome: Outcome::TimedOut, packets: 0 };
+        let timed_out = || Trial { outcome: Outcome::TimedOut, packets: 0, exact: false };
         match receiver.recv_timeout(LOOK) {
             Ok(Some(trial)) => return Some(trial),
             Ok(None) if is_late => return Some(timed_out()),
@@ -76,15 +76,16 @@ fn compare(Prepared { capture, chain, setting }: &Prepared, progress: &Progress)
     let chain = setting.chain(chain);
     let result = setting.verify(&chain, capture, progress);
     let packets = result.as_ref().map_or(0, |verified| verified.packets);
-    let outcome = outcome(setting, &chain, &result)?;
-    Some(Trial { outcome, packets })
+    let exact = result.as_ref().is_ok_and(Verified::is_exact);
+    let outcome = outcome(&chain, &result)?;
+    Some(Trial { outcome, packets, exact })
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> Trial {
     let said = panic.downcast_ref::<&str>().copied();
     let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let why = said.unwrap_or("a thread panicked").lines().next().unwrap_or_default().to_owned();
-    Trial { outcome: Outcome::Panicked { why }, packets: 0 }
+    Trial { outcome: Outcome::Panicked { why }, packets: 0, exact: false }
 }
 
 /// Makes all comparisons of `question` that are not done, and shows each to `each`, in no order that a sweep repeats.
@@ -202,7 +203,7 @@ impl Work {
     fn done(self, question: &Question, limits: &Limits, budget: &Budget, stop: &AtomicBool) -> Option<Row> {
         match self {
             Work::Unreadable { at, why, runs } => {
-                let trial = Trial { outcome: Outcome::Unreadable { why }, packets: 0 };
+                let trial = Trial { outcome: Outcome::Unreadable { why }, packets: 0, exact: false };
                 Some(Row { runs, ..Row::new(question, at, trial, None) })
             }
             Work::Compare(at, prepared) => {

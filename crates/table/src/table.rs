@@ -1,4 +1,4 @@
-use nf::{FlowKey, Hasher, Short};
+use nf::{FlowKey, Hasher, Short, hash_bytes};
 
 use crate::ahead::Ahead;
 use crate::blocks::{Blocks, Cell, Cells, Layout, Parcel, Part};
@@ -288,6 +288,14 @@ impl<K: FlowKey> FlowTable<K> {
         }
     }
 
+    /// Gives back the block of a flow that has no state left.
+    pub fn release(&mut self, slot: Slot) {
+        debug_assert!(!self.has_state(slot), "a state is left");
+        if self.is_taken(slot) {
+            self.unlink(slot.0);
+        }
+    }
+
     /// An empty parcel for `capacity` flows of this table.
     pub fn parcel(&self, capacity: usize) -> Parcel<K> {
         self.blocks.parcel(capacity)
@@ -536,6 +544,11 @@ impl<K: FlowKey> FlowTable<K> {
     #[inline]
     pub fn hash_flow(&self, slot: Slot, number: u64) -> u64 {
         self.blocks.hash_flow(slot.0, number)
+    }
+
+    /// The same of a flow that has no block here.
+    pub fn hash_key(&self, key: &K, number: u64) -> u64 {
+        hash_bytes(&key.short().bits.to_le_bytes(), number)
     }
 
     /// Flows with a block, dead ones that are not reclaimed yet included.

@@ -1,11 +1,14 @@
 //! Where a chain's functions keep their states, and how packets come to cores.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use wire::Headers;
 
 use crate::chain::registry::Function;
+use crate::path::group::Group;
 use crate::path::parcel::{CorePools, Mobility, Pool, ShardsHere};
+use crate::path::turned_away::{Notes, Told};
 use crate::store::follow::Ends;
 
 /// Where functions keep their states.
@@ -18,14 +21,23 @@ pub(crate) enum Keeping<'a> {
         functions: &'a [usize],
         /// Whether what passes is to be collected.
         is_watched: bool,
+        /// Where tables note what they turn away, if somebody asks.
+        notes: Option<Arc<Notes>>,
     },
     /// All cores have one table for each group, in stripes.
     Striped {
         /// Whether what is promised is to be checked.
         is_watched: bool,
+        /// As above.
+        notes: Option<Arc<Notes>>,
     },
     /// These functions answer what they answered in another run.
-    Followed { functions: &'a [usize], ends: Arc<Ends> },
+    Followed {
+        functions: &'a [usize],
+        ends: Arc<Ends>,
+        /// What the tables of all others are told to turn away, if they do not decide that.
+        told: Option<Arc<Told>>,
+    },
 }
 
 impl Keeping<'_> {
@@ -36,6 +48,35 @@ impl Keeping<'_> {
             Keeping::Striped { .. } => 2,
             Keeping::Followed { functions, .. } if functions.contains(&index) => 3,
             Keeping::Own | Keeping::Shared { .. } | Keeping::Followed { .. } => 0,
+        }
+    }
+
+    /// The same where tables note what they turn away.
+    pub(crate) fn noting(self, to: &Arc<Notes>) -> Self {
+        let notes = Some(Arc::clone(to));
+        match self {
+            Keeping::Shared { functions, is_watched, .. } => Keeping::Shared { functions, is_watched, notes },
+            Keeping::Striped { is_watched, .. } => Keeping::Striped { is_watched, notes },
+            other => other,
+        }
+    }
+
+    /// Has a group of these functions begin to note what it turns away, or to do as told.
+    pub(super) fn prepare(&self, group: &mut dyn Group, functions: Range<usize>) {
+        match self {
+            Keeping::Shared { notes: Some(notes), .. } | Keeping::Striped { notes: Some(notes), .. } => {
+                group.note(notes, functions.clone().find(|index| !self.shares(*index)));
+            }
+            Keeping::Followed { told: Some(told), .. } => group.tell(told, functions.start),
+            _ => {}
+        }
+    }
+
+    /// For how many flows a table needs room that holds `flows` where it decides what it turns away.
+    pub(super) fn room_for(&self, flows: usize) -> usize {
+        match self {
+            Keeping::Followed { told: Some(told), .. } => told.flows(),
+            _ => flows,
         }
     }
 

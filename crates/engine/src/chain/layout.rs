@@ -34,8 +34,8 @@ impl Chain {
         keeping: &Keeping<'_>,
     ) -> Result<Vec<ChainCore>, OutOfMemory> {
         let cores = spread.cores;
-        if let Keeping::Striped { is_watched } = keeping {
-            return self.cores_striped(cores, *is_watched);
+        if let Keeping::Striped { .. } = keeping {
+            return self.cores_striped(cores, keeping);
         }
         let mut pools: Vec<_> =
             self.functions.iter().map(|spec| spread.pools(&*spec.function).into_iter()).collect();
@@ -61,7 +61,7 @@ impl Chain {
                         (Keeping::Shared { is_watched, .. }, Some(shared)) => {
                             function.join_sharing(group, spec, pool, &shared.on(core, *is_watched))
                         }
-                        (Keeping::Followed { functions, ends }, _) if functions.contains(&index) => {
+                        (Keeping::Followed { functions, ends, .. }, _) if functions.contains(&index) => {
                             function.follow(spec, pool, ends)
                         }
                         _ => function.join(group, spec, pool),
@@ -69,9 +69,11 @@ impl Chain {
                 }
                 places.extend((0..range.len()).map(|member| Place { group: groups.len(), member }));
                 let group = group.expect("a group has a function");
-                groups.push(spread.with_mobility(core, |mobility| {
-                    group.build(flows, when_full, self.table_seed, mobility)
-                })?);
+                let mut group = spread.with_mobility(core, |mobility| {
+                    group.build(keeping.room_for(flows), when_full, self.table_seed, mobility)
+                })?;
+                keeping.prepare(&mut *group, range);
+                groups.push(group);
             }
             Ok(self.core_of(groups, places))
         };
@@ -88,7 +90,7 @@ impl Chain {
 
     /// Bytes of the tables of `cores` cores that share the states of the functions `shared`, by index.
     pub fn table_bytes(&self, cores: usize, shared: &[usize]) -> u64 {
-        let keeping = Keeping::Shared { functions: shared, is_watched: false };
+        let keeping = Keeping::Shared { functions: shared, is_watched: false, notes: None };
         let bytes = |range: Range<usize>| {
             let mut size = GroupSize::new();
             for index in range.clone() {

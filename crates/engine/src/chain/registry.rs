@@ -3,7 +3,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nf::{
-    About, EndedOf, FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionError, Sharding, WhenShared,
+    About, EndedOf, FiveTuple, FlowKey, FunctionReport, Hearing, Judge, NetworkFunction, OptionError,
+    Sharding, WhenShared,
 };
 use ring::Tickets;
 use serde::Deserialize;
@@ -88,6 +89,9 @@ pub trait Function: Send + Sync {
     /// [`nf::Pooled::allocates`].
     fn allocates(&self) -> Fields;
 
+    /// [`nf::Pooled::judge`].
+    fn judge(&self, hearing: Hearing) -> Option<Box<dyn Judge>>;
+
     /// [`nf::Pooled::allocation_events`].
     fn allocation_events(&self) -> &'static [usize];
 
@@ -154,12 +158,12 @@ pub trait Function: Send + Sync {
     /// added up, as one number. See [`nf::WhenShared::Totals`].
     fn totals(&self, stages: &[Stage<'_>]) -> u64;
 
-    /// Of a function whose states cores share: whether more passed of some key than may, and how much. See
-    /// [`nf::WhenShared::Bound`].
+    /// Of a function whose states cores share: whether of some key more passed than may, or less than has to, and how much.
+    /// See [`nf::WhenShared::Bound`]. `goes_on`: its flows began under another chain, whose packets it does not know.
     ///
     /// # Errors
     /// Says of which key.
-    fn passed(&self, stages: &[Stage<'_>]) -> Result<(), String>;
+    fn passed(&self, stages: &[Stage<'_>], goes_on: bool) -> Result<(), String>;
 
     /// Whether it can go on with flows that `old`, of other options, has left: see [`nf::Reload::keeps_flows`].
     ///
@@ -326,6 +330,10 @@ impl<F: NetworkFunction> Function for Configured<F> {
         (F::EXTRAS.pool.allocates)(&self.0)
     }
 
+    fn judge(&self, hearing: Hearing) -> Option<Box<dyn Judge>> {
+        F::EXTRAS.pool.judge.map(|judge| judge(&self.0, hearing))
+    }
+
     fn allocation_events(&self) -> &'static [usize] {
         (F::EXTRAS.pool.allocation_events)(&self.0)
     }
@@ -477,12 +485,12 @@ impl<F: NetworkFunction> Function for Configured<F> {
         group.map_or(0, FollowGroup::totals)
     }
 
-    fn passed(&self, stages: &[Stage<'_>]) -> Result<(), String> {
+    fn passed(&self, stages: &[Stage<'_>], goes_on: bool) -> Result<(), String> {
         let of_core = |stage| match shared::<F>(stage) {
             Some(member) => member.passed(),
             None => watched::<F>(stage).map(WatchedMember::passed),
         };
-        check_passed(&*self.0, stages.iter().filter_map(of_core))
+        check_passed(&*self.0, stages.iter().filter_map(of_core), goes_on)
     }
 
     fn report(&self, stages: &[Stage<'_>], now: Stamp) -> Vec<FunctionReport> {

@@ -12,20 +12,21 @@ use crate::store::build::GroupSize;
 use crate::store::striped::{StripedBuilder, TableShape, division};
 
 impl Chain {
-    /// As [`Chain::cores`] with one table of each group for all cores, in stripes. `is_watched`: see
-    /// [`Keeping::Striped`].
+    /// As [`Chain::cores`] with one table of each group for all cores, in stripes: `keeping` is [`Keeping::Striped`].
     pub(super) fn cores_striped(
         &self,
         cores: usize,
-        is_watched: bool,
+        keeping: &Keeping<'_>,
     ) -> Result<Vec<ChainCore>, OutOfMemory> {
+        let is_watched = matches!(keeping, Keeping::Striped { is_watched: true, .. });
         let mut groups_of: Vec<Vec<Box<dyn Group>>> = (0..cores).map(|_| Vec::new()).collect();
         let mut places = Vec::new();
-        for range in self.groups_keeping(&Keeping::Striped { is_watched }) {
-            let groups = match self.is_stateless(range.start) {
+        for range in self.groups_keeping(keeping) {
+            let mut groups = match self.is_stateless(range.start) {
                 true => self.stateless(range.start, cores)?,
                 false => self.striped(range.clone(), cores, is_watched)?,
             };
+            groups.iter_mut().for_each(|group| keeping.prepare(&mut **group, range.clone()));
             let group_index = groups_of[0].len();
             places.extend((0..range.len()).map(|member| Place { group: group_index, member }));
             groups_of.iter_mut().zip(groups).for_each(|(groups_of, group)| groups_of.push(group));
@@ -48,7 +49,7 @@ impl Chain {
                 division(self.functions[range.start].flows, self.steps_in_order(&range));
             stripes as u64 * size.bytes(capacity)
         };
-        let groups = self.groups_keeping(&Keeping::Striped { is_watched: false }).into_iter();
+        let groups = self.groups_keeping(&Keeping::Striped { is_watched: false, notes: None }).into_iter();
         groups.filter(|range| !self.is_stateless(range.start)).map(bytes).sum()
     }
 

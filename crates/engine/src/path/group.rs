@@ -1,4 +1,5 @@
 use std::any::Any;
+use std::sync::Arc;
 
 use io::Port;
 use table::{Horizon, OutOfMemory};
@@ -10,6 +11,7 @@ use crate::path::items::Items;
 use crate::path::laps::Laps;
 use crate::path::look::Look;
 use crate::path::parcel::{Leaving, PackedFlows, Pool, Shelves, Table};
+use crate::path::turned_away::{Notes, Told};
 
 /// Neighbours in a chain that are run together, on one core: one virtual call per batch.
 pub(crate) trait Group: Send {
@@ -48,6 +50,18 @@ pub(crate) trait Group: Send {
     /// Takes in flows that another core packed, and makes room for them as of `horizon`; `now_ns` is the latest time that
     /// this core has seen.
     fn unpack(&mut self, _flows: PackedFlows, _horizon: Horizon, _now_ns: u64) {}
+
+    /// Has it note what it turns away from here on. `own` is one of its functions whose states are in its own table, if
+    /// there is one.
+    fn note(&mut self, _notes: &Arc<Notes>, _own: Option<usize>) {}
+
+    /// Has it turn away what it is told to, and nothing else. `function` is one of its own.
+    fn tell(&mut self, _told: &Arc<Told>, _function: usize) {}
+
+    /// Whether a flow with this key has a state here.
+    fn has_flow(&self, _key: &[u8]) -> bool {
+        false
+    }
 
     /// The pool of an entry that goes to another core, if the function has one for each.
     fn take_pool(&mut self, _member: usize, _entry: u16) -> Option<Pool> {

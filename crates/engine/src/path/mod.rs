@@ -14,7 +14,7 @@
 //! batches that are cut for it (`cut`), and what comes of it is told (`traced`).
 //!
 //! The others are what goes along: `batch` with its sets of packets (`packets`), what a core is told of packets that other
-//! cores have (`items`), `sides`, `counters`, `laps`, what a card says of flows (`referred`), and `parcel`, which leaves for another core.
+//! cores have (`items`), `sides`, `counters`, `laps`, what a card says of flows (`referred`), what `verify` notes of full tables (`turned_away`), and `parcel`, which leaves for another core.
 
 pub(crate) mod batch;
 pub(crate) mod checks;
@@ -39,3 +39,4 @@ pub(crate) mod sides;
 pub(crate) mod step;
 pub(crate) mod traced;
 pub(crate) mod tracing;
+pub(crate) mod turned_away;

@@ -15,6 +15,7 @@ use crate::path::group::Group;
 use crate::path::laps::{Lap, Laps};
 use crate::path::packets::bits;
 use crate::path::step::Stepper;
+use crate::path::turned_away::{Telling, Told};
 use crate::store::shared_states::weigh;
 
 /// What became of a run's packets, by sequence number.
@@ -56,6 +57,8 @@ pub(crate) struct FollowGroup<F: NetworkFunction> {
     ends: Arc<Ends>,
     flows: HashMap<Vec<u8>, Followed<F::State>>,
     created: u64,
+    /// Which packets' new flows found no room where cores shared its states.
+    telling: Option<Telling>,
 }
 
 struct Followed<S> {
@@ -69,7 +72,7 @@ impl<F: NetworkFunction> FollowGroup<F> {
     const ADDS_UP: bool = matches!(F::EXTRAS.guarantees.when_shared, Some(WhenShared::Totals));
 
     pub(crate) fn new(stepper: Stepper<F>, ends: Arc<Ends>) -> Self {
-        FollowGroup { stepper, ends, flows: HashMap::new(), created: 0 }
+        FollowGroup { stepper, ends, flows: HashMap::new(), created: 0, telling: None }
     }
 
     /// See [`SharedStates::totals`](crate::store::shared_states::SharedStates::totals).
@@ -105,6 +108,10 @@ impl<F: NetworkFunction> FollowGroup<F> {
         let before = live.map(|(state, _)| state);
         let mut state = before;
         let verdict = self.stepper.step(&mut state, meta, packet, batch);
+        let seq = batch.frames[packet].stamp.seq;
+        if before.is_none() && self.telling.as_ref().is_some_and(|telling| telling.is_refused(seq)) {
+            return verdict;
+        }
         let function = &*self.stepper.function;
         let totals = |state: &F::State| (F::EXTRAS.records.totals)(function, state);
         if Self::ADDS_UP {
@@ -163,6 +170,10 @@ impl<F: NetworkFunction> Group for FollowGroup<F> {
 
     fn counters(&self, _: usize) -> StageCounters<'_> {
         self.stepper.counters(FlowCounters { created: self.created, ..FlowCounters::default() })
+    }
+
+    fn tell(&mut self, told: &Arc<Told>, function: usize) {
+        self.telling = Some(Telling::of_shared(told, function));
     }
 
     fn take_over(&mut self, other: &mut dyn Group) {

@@ -286,11 +286,27 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         self.flows.moved_in += 1;
         self.flows.evicted += 1;
         self.stepper.end_record(key, state);
+        let departed = hash_state(self.function(), state, table.hash_key(key, cell.deadline_ns()));
+        self.departed = self.departed.wrapping_add(departed);
         let Stepper { function, pools, .. } = &mut self.stepper;
         match pools.get_mut(entry) {
             Some(pool) => (F::EXTRAS.pool.gone)(function, key, state, pool),
             None => self.gone.push((entry, *key, *state)),
         }
+    }
+
+    fn packed_key(&self, parcel: &Parcel<F::Key>, index: usize, table: &FlowTable<F::Key>) -> Option<F::Key> {
+        let (key, cell) = table.packed(parcel, index, self.part);
+        cell.state().map(|_| *key)
+    }
+
+    fn lives_until(&self, slot: Slot, table: &FlowTable<F::Key>) -> u64 {
+        table.cell(slot, self.part).deadline_ns()
+    }
+
+    fn refuse(&mut self, packet: usize, reason: u8, steps: &mut Steps<'_, F::Key>) {
+        self.stepper.skip(packet, steps.batch);
+        self.stepper.end(packet, Verdict::Drop(reason), steps.batch);
     }
 
     fn take_pool(&mut self, entry: u16) -> Option<Pool> {

@@ -1,6 +1,7 @@
 //! One function of a group whose flows are in a table, and what it steps with.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use io::Port;
 use nf::{FlowKey, Short};
@@ -14,6 +15,7 @@ use crate::path::look::Look;
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::packets::bits;
 use crate::path::parcel::Pool;
+use crate::path::turned_away::Notes;
 
 /// A flow's block, and the entry of the indirection table that brings the flow's packets here.
 #[derive(Clone, Copy)]
@@ -112,6 +114,24 @@ pub(crate) trait Member<K>: Send {
 
     /// A flow that another core packed finds no room: its state is gone.
     fn lose(&mut self, _parcel: &Parcel<K>, _index: usize, _entry: u16, _table: &FlowTable<K>) {}
+
+    /// The key of a flow that another core packed, if it has a state here.
+    fn packed_key(&self, _parcel: &Parcel<K>, _index: usize, _table: &FlowTable<K>) -> Option<K> {
+        None
+    }
+
+    /// When the state dies that it has in a flow's block; 0 if it has none there.
+    fn lives_until(&self, _slot: Slot, _table: &FlowTable<K>) -> u64 {
+        0
+    }
+
+    /// Has it note what it turns away where it has states of its own, not in the group's table.
+    fn note(&mut self, _notes: &Arc<Notes>) {}
+
+    /// Drops a live packet for this reason, and steps nothing.
+    fn refuse(&mut self, _packet: usize, _reason: u8, _steps: &mut Steps<'_, K>) {
+        unreachable!("only one core with tables of its own is told what to drop");
+    }
 
     /// The pool of an entry that goes to another core, if it has one of its own.
     fn take_pool(&mut self, _entry: u16) -> Option<Pool> {

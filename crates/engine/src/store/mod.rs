@@ -13,6 +13,7 @@
 //! | `stateless` | a function without states |
 //! | `striped`, `clocks` | one table for all cores, in stripes with a lock each |
 //! | `shared_states`, `shared_member` | one function's states for all cores, each with a lock |
+//! | `told` | for `verify`: a group that turns away what full tables turned away in another run |
 //! | `follow`, `watched_member`, `passed` | for `verify`: a function that answers as in another run, and what passed |
 //! | `build` | groups, function by function |
 
@@ -33,6 +34,7 @@ pub(crate) mod shared_states;
 pub(crate) mod shelf;
 pub(crate) mod stateless;
 pub(crate) mod striped;
+mod told;
 pub(crate) mod typed;
 pub(crate) mod walk;
 pub(crate) mod watched_member;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use io::Port;
 use nf::{FlowKey, NetworkFunction};
-use table::{FlowTable, Horizon, Layout, OutOfMemory, Parcel, Slot, WhenFull};
+use table::{FlowTable, Horizon, Layout, OutOfMemory, Slot, WhenFull};
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
@@ -17,10 +17,11 @@ use crate::path::laps::{Lap, Laps};
 use crate::path::look::Look;
 use crate::path::packets::{BATCH_PACKETS, bits, first_bits, runs_between_misses};
 use crate::path::parcel::{Leaving, Mobility, PackedFlows, Pool, ShardsHere, Shelves, Table};
+use crate::path::turned_away::{Notes, Noting, Telling, Told};
 use crate::store::function::FunctionMember;
-use crate::store::member::{Located, Member, Steps, Way, block, note_entry};
+use crate::store::member::{Located, Member, Steps, block};
 use crate::store::shelf::Shelf;
-use crate::store::walk::{Walk, free_one};
+use crate::store::walk::Walk;
 
 /// Neighbours in a chain that have one key, and so one table: each flow has one block for all of them,
 /// and each packet is looked up once (FAJITA §3).
@@ -39,10 +40,13 @@ pub(crate) struct KeyGroup<K> {
     pub(super) entries: Vec<u16>,
     /// Tables by shard, if the core has such: then the one above is that at hand.
     pub(super) shelf: Option<Box<Shelf<K>>>,
+    /// Where what the table turns away is to be noted.
+    pub(super) noting: Option<Box<Noting>>,
+    /// What to turn away, if the table does not decide that.
+    pub(super) telling: Option<Box<Telling>>,
+    /// Whether it steps packets of all cores now.
+    pub(super) is_replica: bool,
 }
-
-/// How far ahead the buckets of flows that come from another core are asked for.
-const FLOWS_AHEAD: usize = 16;
 
 /// What a group is made from, function by function.
 pub(crate) struct KeyGroupBuilder<K> {
@@ -83,6 +87,9 @@ impl<K: FlowKey> KeyGroupBuilder<K> {
             slots: Box::new([Slot::NONE; BATCH_PACKETS]),
             entries: if matches!(mobility, Mobility::Fixed) { Vec::new() } else { vec![0; at_hand] },
             shelf,
+            noting: None,
+            telling: None,
+            is_replica: false,
         })
     }
 }
@@ -120,7 +127,7 @@ impl<K: FlowKey> KeyGroup<K> {
 
     /// The block of one packet, which may have come or gone since the batch was looked up.
     #[inline]
-    fn locate(&self, packet: usize, batch: &Batch) -> Slot {
+    pub(super) fn locate(&self, packet: usize, batch: &Batch) -> Slot {
         let Located { wanted, slots } = &*self.located;
         self.table.confirm(slots[packet], &wanted[packet], || K::of(&batch.headers[packet]))
     }
@@ -136,6 +143,13 @@ impl<K: FlowKey> KeyGroup<K> {
         let Self { table, located, .. } = self;
         let Located { wanted, slots } = &mut **located;
         let hits = table.find_all(packets, wanted, slots, |packet| K::of(&batch.headers[packet]));
+        if self.telling.is_some()
+            && let Some(mut telling) = self.telling.take()
+        {
+            self.step_as_told(&mut telling, packets, batch, port);
+            self.telling = Some(telling);
+            return laps.lap(Lap::OneByOne, batch);
+        }
         // Nearly always all flows are known; a count takes a dozen instructions.
         if packets != hits && self.table.free() < (packets & !hits).count_ones() as usize {
             bits(packets).for_each(|packet| self.one(packet, batch, port));
@@ -183,6 +197,7 @@ impl<K: FlowKey> KeyGroup<K> {
             rest &= !packets;
             let horizon = batch.horizon(batch.frames[packets.ilog2() as usize].stamp.time_ns);
             self.step(packets, batch, port, laps);
+            self.note_stepped(packets, batch);
             self.count_steps(packets, horizon, batch, laps);
         }
     }
@@ -211,14 +226,10 @@ impl<K: FlowKey> KeyGroup<K> {
     #[inline(always)]
     pub(super) fn one(&mut self, packet: usize, batch: &mut Batch, port: &dyn Port) {
         self.located.slots[packet] = self.locate(packet, batch);
-        let Self { table, members, located, entries, .. } = self;
-        Walk { batch, table, members, located, entries, port, clock: None }.one(packet);
-    }
-
-    /// Frees a block when the table is full: expires a flow, or evicts one, for a flow that comes from another core.
-    fn make_room(&mut self, horizon: Horizon, now_ns: u64) {
-        let Self { table, members, entries, .. } = self;
-        free_one(table, members, entries, horizon, now_ns);
+        let Self { table, members, located, entries, noting, is_replica, .. } = self;
+        let (noting, is_replica) = (noting.as_deref(), *is_replica);
+        Walk { batch, table, members, located, entries, port, clock: None, noting, is_replica }.one(packet);
+        self.note_stepped(1 << packet, batch);
     }
 
     /// Takes the block's state from each member whose state in it is dead.
@@ -250,13 +261,19 @@ impl<K: FlowKey> Group for KeyGroup<K> {
     }
 
     fn replay(&mut self, items: &mut Items<'_>, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        self.is_replica = true;
         match self.shelf.is_some() {
             true => self.replay_part(items, batch, port, laps),
             false => self.replay_items(items, batch, port, laps),
         }
+        self.is_replica = false;
     }
 
     fn settle(&mut self, end: Horizon) {
+        if let Some(telling) = self.telling.take() {
+            self.end_as_told(&telling, end);
+            self.telling = Some(telling);
+        }
         self.with_each(|Self { table, members, entries, .. }| {
             table.settle(end, |table, slot| Self::expire(members, entries, slot, end, table));
         });
@@ -297,20 +314,24 @@ impl<K: FlowKey> Group for KeyGroup<K> {
         self.pack_flows(from, leaving)
     }
 
-    fn unpack(&mut self, PackedFlows { entries, parcel }: PackedFlows, horizon: Horizon, now_ns: u64) {
-        let parcel: Arc<Parcel<K>> = parcel.downcast().expect("packed by this group of another core");
-        for (index, entry) in entries.into_iter().enumerate() {
-            self.table.prefetch_bucket_for(&parcel, index + FLOWS_AHEAD);
-            self.make_room(horizon, now_ns);
-            let slot = self.table.unpack(&parcel, index);
-            note_entry(&mut self.entries, slot, entry);
-            for member in &mut self.members {
-                match slot.is_some() {
-                    true => member.moves(slot, Way::In, &self.table),
-                    false => member.lose(&parcel, index, entry, &self.table),
-                }
-            }
-        }
+    fn unpack(&mut self, flows: PackedFlows, horizon: Horizon, now_ns: u64) {
+        self.unpack_flows(flows, horizon, now_ns);
+    }
+
+    fn note(&mut self, notes: &Arc<Notes>, own: Option<usize>) {
+        self.noting = own.map(|function| {
+            let moves = !self.entries.is_empty() || self.shelf.is_some();
+            Box::new(Noting::of(notes, function, moves))
+        });
+        self.members.iter_mut().for_each(|member| member.note(notes));
+    }
+
+    fn tell(&mut self, told: &Arc<Told>, function: usize) {
+        self.telling = Some(Box::new(Telling::of(told, function)));
+    }
+
+    fn has_flow(&self, key: &[u8]) -> bool {
+        self.has_flow_of(key)
     }
 
     fn take_pool(&mut self, member: usize, entry: u16) -> Option<Pool> {

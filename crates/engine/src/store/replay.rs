@@ -17,7 +17,7 @@ use crate::path::laps::{Lap, Laps};
 use crate::path::packets::{BATCH_PACKETS, bits, first_bits, runs_between_misses, span_bits};
 use crate::store::member::{Member, Runs, Steps, note_entry};
 use crate::store::private::KeyGroup;
-use crate::store::walk::free_one;
+use crate::store::walk::{Evicting, free_one};
 
 /// The items from a leader up to the next one.
 #[inline]
@@ -206,7 +206,7 @@ impl<K: FlowKey> KeyGroup<K> {
             if items.live >> item & 1 == 0 {
                 return;
             }
-            let Self { table, members, located, slots, entries, .. } = self;
+            let Self { table, members, located, slots, entries, noting, .. } = self;
             if slots[item].is_some() {
                 let mut steps = Steps { batch, table, located, port };
                 let runs = Runs { leaders: 1 << item, slots };
@@ -215,7 +215,11 @@ impl<K: FlowKey> KeyGroup<K> {
                 // Room for one function is room for all, and so is none.
                 if !is_refused {
                     let now_ns = items.times_ns[item];
-                    free_one(table, members, entries, batch.horizon(now_ns), now_ns);
+                    let horizon = batch.horizon(now_ns);
+                    let seq = items.seqs.seq(item);
+                    let noting = noting.as_deref();
+                    let evicting = noting.map(|noting| Evicting { noting, seq: Some(seq), is_replica: true });
+                    free_one(table, members, entries, horizon, now_ns, evicting);
                     let (hash, short) = (wanted[item].hash(), wanted[item].short());
                     slots[item] = table.insert(hash, short, &key_of(members, wanted, item, items));
                     note_entry(entries, slots[item], items.entry(item));

@@ -13,6 +13,7 @@ use crate::path::counters::{FlowCounters, StageCounters};
 use crate::path::look::Look;
 use crate::path::packets::bits;
 use crate::path::step::Stepper;
+use crate::path::turned_away::{Notes, Noting};
 use crate::store::function::hash_state;
 use crate::store::member::{Block, Member, Steps};
 use crate::store::passed;
@@ -34,6 +35,8 @@ pub(crate) struct SharedMember<F: NetworkFunction> {
     /// What waits for a block.
     waiting: Option<Waiting>,
     passed: Option<Passed<F::Key>>,
+    /// Where it is to be noted that there is no room for a new state.
+    noting: Option<Noting>,
 }
 
 /// A state's number, and when it dies.
@@ -56,7 +59,8 @@ impl<F: NetworkFunction> SharedMember<F> {
         core: usize,
         is_watched: bool,
     ) -> Self {
-        SharedMember { stepper, part, states, core, waiting: None, passed: is_watched.then(HashMap::new) }
+        let passed = is_watched.then(HashMap::new);
+        SharedMember { stepper, part, states, core, waiting: None, passed, noting: None }
     }
 
     pub(crate) fn states(&self) -> &SharedStates<F> {
@@ -118,11 +122,11 @@ impl<F: NetworkFunction> SharedMember<F> {
         let Self { stepper, states, .. } = self;
         let over = passed::over::<F>(stepper);
         let own = batch.frames[packet].stamp;
-        let (verdict, deadline_ns) =
-            states.step(state, own, |flow, stamp| stepper.step_at(stamp, flow, meta, packet, batch));
+        let ((verdict, stamp), deadline_ns) =
+            states.step(state, own, |flow, stamp| (stepper.step_at(stamp, flow, meta, packet, batch), stamp));
         if let Some(passed) = &mut self.passed {
             let has_passed = verdict == Verdict::Forward && passed::over::<F>(stepper) == over;
-            passed::watch::<F>(passed, meta, own, has_passed);
+            passed::watch::<F>(passed, meta, stamp, has_passed);
         }
         (verdict, deadline_ns)
     }
@@ -135,6 +139,9 @@ impl<F: NetworkFunction> SharedMember<F> {
         let mut verdict = self.stepper.step(&mut flow, meta, packet, batch);
         if let Some(state) = flow {
             self.states.reject();
+            if let Some(noting) = &self.noting {
+                noting.refused(batch.frames[packet].stamp.seq);
+            }
             verdict = self.stepper.reject(&state, meta, packet, &edits_before, batch);
         }
         verdict
@@ -152,6 +159,10 @@ impl<F: NetworkFunction> SharedMember<F> {
 impl<F: NetworkFunction> Member<FiveTuple> for SharedMember<F> {
     fn index(&self) -> usize {
         self.stepper.index()
+    }
+
+    fn note(&mut self, notes: &Arc<Notes>) {
+        self.noting = Some(Noting::of_shared(notes, self.stepper.index()));
     }
 
     fn prefetch(&self, packets: u64, steps: &Steps<'_, FiveTuple>) {

@@ -34,6 +34,7 @@ use crate::path::laps::{Lap, Laps};
 use crate::path::look::Look;
 use crate::path::packets::bits;
 use crate::path::parcel::Pool;
+use crate::path::turned_away::{Notes, Noting};
 use crate::store::clocks::Clocks;
 use crate::store::function::FunctionMember;
 use crate::store::member::{Block, Located, Member};
@@ -129,7 +130,7 @@ impl<K: FlowKey> Stripes<K> {
         members: &mut [Box<dyn Member<K>>],
         located: &mut Located,
         batch: &mut Batch,
-        port: &dyn Port,
+        (port, noting): (&dyn Port, Option<&Noting>),
     ) {
         let Self { latest, clocks, .. } = self;
         let (hash, short) = (located.wanted[packet].hash(), located.wanted[packet].short());
@@ -143,7 +144,8 @@ impl<K: FlowKey> Stripes<K> {
         // The functions see no other stamp, and the packet gets its own back.
         batch.frames[packet].stamp.time_ns = now_ns;
         let clock = Some(Clock { latest: *latest, clocks });
-        Walk { batch, table, members, located, entries: &mut [], port, clock }.one(packet);
+        Walk { batch, table, members, located, entries: &mut [], port, clock, noting, is_replica: false }
+            .one(packet);
         batch.frames[packet].stamp.time_ns = own_ns;
         let slot = located.slot(packet);
         if slot.is_some() {
@@ -195,6 +197,8 @@ pub(crate) struct StripedGroup<K> {
     /// This core's number; core 0 speaks for the flows.
     core: usize,
     in_order: bool,
+    /// Where what the table turns away is to be noted.
+    noting: Option<Box<Noting>>,
 }
 
 impl<K: FlowKey> StripedGroup<K> {
@@ -246,19 +250,20 @@ impl<K: FlowKey> StripedGroup<K> {
 
     /// Each packet while its stripe is locked.
     fn stripe_by_stripe(&mut self, packets: u64, batch: &mut Batch, port: &dyn Port) {
-        let Self { stripes, members, located, .. } = self;
+        let Self { stripes, members, located, noting, .. } = self;
         for packet in bits(packets) {
             let mut stripe = stripes.lock(stripes.of(located.wanted[packet].hash()));
-            stripes.step(packet, &mut stripe.table, members, located, batch, port);
+            stripes.step(packet, &mut stripe.table, members, located, batch, (port, noting.as_deref()));
         }
     }
 
     /// All packets while the one stripe is locked: flows meet in the pool, which a step finds in the function.
     fn in_order(&mut self, packets: u64, batch: &mut Batch, port: &dyn Port) {
-        let Self { stripes, members, located, .. } = self;
+        let Self { stripes, members, located, noting, .. } = self;
+        let out = (port, noting.as_deref());
         let Stripe { table, pool } = &mut *stripes.lock(0);
         members.iter_mut().for_each(|member| member.swap_pool(pool));
-        bits(packets).for_each(|packet| stripes.step(packet, table, members, located, batch, port));
+        bits(packets).for_each(|packet| stripes.step(packet, table, members, located, batch, out));
         members.iter_mut().for_each(|member| member.swap_pool(pool));
     }
 }
@@ -341,6 +346,10 @@ impl<K: FlowKey> Group for StripedGroup<K> {
         StageCounters { live, capacity: self.stripes.capacity(), ..member.counters() }
     }
 
+    fn note(&mut self, notes: &Arc<Notes>, own: Option<usize>) {
+        self.noting = own.map(|function| Box::new(Noting::of(notes, function, false)));
+    }
+
     fn take_over(&mut self, other: &mut dyn Group) {
         let other = other.as_any_mut().downcast_mut::<Self>().expect("the same functions");
         // The pool that all cores share is with the stripe; the first core says which of the two goes on.
@@ -416,7 +425,7 @@ impl<K: FlowKey> Unbuilt for KeyedBuilder<K> {
         let stripes = Arc::new(Stripes::<K>::new(&layout, latest, shape, members.len(), pool)?);
         let group = |(core, members)| -> Box<dyn Group> {
             let stripes = Arc::clone(&stripes);
-            Box::new(StripedGroup { stripes, members, located: Located::new(), core, in_order })
+            Box::new(StripedGroup { stripes, members, located: Located::new(), core, in_order, noting: None })
         };
         Ok(members.into_iter().enumerate().map(group).collect())
     }

@@ -3,8 +3,9 @@ use nf::FlowKey;
 use table::{FlowTable, Horizon, Part};
 
 use crate::path::batch::Batch;
+use crate::path::turned_away::Noting;
 use crate::store::clocks::Clocks;
-use crate::store::member::block;
+use crate::store::member::{Block, block};
 use crate::store::member::{Located, Member, Steps, note_entry};
 
 /// One packet's way through a group, function by function: for flows that may be new, and for all where other
@@ -19,6 +20,10 @@ pub(crate) struct Walk<'a, K> {
     pub(crate) port: &'a dyn Port,
     /// Where several cores, not in step, use the table.
     pub(crate) clock: Option<Clock<'a>>,
+    /// Where what is turned away is to be noted.
+    pub(crate) noting: Option<&'a Noting>,
+    /// Whether the table is a replica's, which steps packets of all cores.
+    pub(crate) is_replica: bool,
 }
 
 /// The time of a table that several cores use.
@@ -38,13 +43,45 @@ pub(crate) fn free_one<K: FlowKey>(
     entries: &[u16],
     horizon: Horizon,
     now_ns: u64,
+    noting: Option<Evicting<'_>>,
 ) {
     if table.free() == 0 {
         table.make_room(horizon, now_ns, |table, slot| {
             let block = block(entries, slot);
+            note_evicted(noting, table, members, block, horizon);
             members.iter_mut().for_each(|member| member.leave(block, horizon, table));
         });
     }
+}
+
+/// Notes that a flow has to go, if it is not dead as of `horizon`.
+fn note_evicted<K: FlowKey>(
+    noting: Option<Evicting<'_>>,
+    table: &FlowTable<K>,
+    members: &[Box<dyn Member<K>>],
+    Block { slot, entry }: Block,
+    horizon: Horizon,
+) {
+    if let Some(Evicting { noting, seq, is_replica }) = noting
+        && members.iter().any(|member| !horizon.is_past(member.lives_until(slot, table)))
+    {
+        let key = table.key(slot).as_bytes();
+        match is_replica {
+            // It steps packets of all cores in order.
+            true => noting.evicted_before(key, seq),
+            false => noting.evicted(key, entry, seq),
+        }
+    }
+}
+
+/// Where it is to be noted that a flow had to go.
+#[derive(Clone, Copy)]
+pub(crate) struct Evicting<'a> {
+    pub(crate) noting: &'a Noting,
+    /// The packet that wants its block, if one does.
+    pub(crate) seq: Option<u64>,
+    /// Whether the table is a replica's.
+    pub(crate) is_replica: bool,
 }
 
 impl<K: FlowKey> Walk<'_, K> {
@@ -53,6 +90,11 @@ impl<K: FlowKey> Walk<'_, K> {
     pub(crate) fn one(&mut self, packet: usize) {
         let mut is_refused = false;
         let members = self.members.len();
+        if let Some(noting) = self.noting
+            && !self.located.slot(packet).is_some()
+        {
+            noting.absent(self.batch.frames[packet].stamp.seq);
+        }
         for member in 0..members {
             let member = if self.batch.is_reversed { members - 1 - member } else { member };
             if self.batch.live & (1 << packet) == 0 {
@@ -74,7 +116,7 @@ impl<K: FlowKey> Walk<'_, K> {
         }
     }
 
-    fn member(&mut self, member: usize) -> (&mut dyn Member<K>, Steps<'_, K>) {
+    pub(super) fn member(&mut self, member: usize) -> (&mut dyn Member<K>, Steps<'_, K>) {
         let Self { batch, table, members, located, port, .. } = self;
         (&mut *members[member], Steps { batch, table, located, port: *port })
     }
@@ -82,16 +124,19 @@ impl<K: FlowKey> Walk<'_, K> {
     /// A block for the packet's new flow. Not inlined: what it needs would be loaded and put by ahead of each packet's steps.
     #[cold]
     #[inline(never)]
-    fn insert(&mut self, packet: usize) {
+    pub(super) fn insert(&mut self, packet: usize) {
         let Frame { stamp, entry, .. } = self.batch.frames[packet];
         let now_ns = stamp.time_ns;
-        let Self { batch, table, members, located, entries, clock, .. } = self;
+        let Self { batch, table, members, located, entries, clock, noting, .. } = self;
         if table.free() == 0 {
             // What is dead by this packet's time alone counts as evicted: a core that lags, or a packet that waits, may
             // still need it.
             let horizon = clock.map_or_else(|| batch.horizon(now_ns), |clock| clock.clocks.horizon());
+            let is_replica = self.is_replica;
+            let evicting = noting.map(|noting| Evicting { noting, seq: Some(stamp.seq), is_replica });
             table.make_room(horizon, now_ns, |table, slot| {
                 let block = block(entries, slot);
+                note_evicted(evicting, table, members, block, horizon);
                 members.iter_mut().for_each(|member| member.leave(block, horizon, table));
                 if let Some(Clock { latest, .. }) = clock {
                     table.cell_mut(slot, *latest).clear();
@@ -101,6 +146,11 @@ impl<K: FlowKey> Walk<'_, K> {
         let key = K::of(&batch.headers[packet]);
         let wanted = &located.wanted[packet];
         let slot = table.insert(wanted.hash(), wanted.short(), &key);
+        if let Some(noting) = self.noting
+            && !slot.is_some()
+        {
+            noting.refused(stamp.seq);
+        }
         located.slots[packet] = slot;
         note_entry(entries, slot, entry);
     }

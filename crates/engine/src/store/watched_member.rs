@@ -125,7 +125,10 @@ impl<F: NetworkFunction> Member<F::Key> for WatchedMember<F> {
 
     fn place(&mut self, packet: usize, steps: &mut Steps<'_, F::Key>) {
         self.inner.place(packet, steps);
-        self.watch(packet, self.over_before, steps);
+        // What found no room was not stepped.
+        if steps.located.slot(packet).is_some() {
+            self.watch(packet, self.over_before, steps);
+        }
     }
 
     fn leave(&mut self, block: Block, horizon: Horizon, table: &mut FlowTable<F::Key>) {

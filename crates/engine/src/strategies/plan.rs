@@ -483,8 +483,8 @@ impl Plan {
     /// The same with what is promised of shared states to be checked or not.
     pub(crate) fn keeping_watched(&self, is_watched: bool) -> Keeping<'_> {
         match self.is_striped() {
-            true => Keeping::Striped { is_watched },
-            false => Keeping::Shared { functions: &self.shared, is_watched },
+            true => Keeping::Striped { is_watched, notes: None },
+            false => Keeping::Shared { functions: &self.shared, is_watched, notes: None },
         }
     }
 

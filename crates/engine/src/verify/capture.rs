@@ -1,29 +1,30 @@
+use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use io::capture::{CaptureError, CaptureReader};
-use memory::on_demand;
-use nf::{FiveTuple, FlowKey};
 use wire::Fields;
 
 use crate::chain::Chain;
 use crate::chain::inherit::Inherited;
 use crate::chain::keeping::Keeping;
-use crate::executor::capture::{Generation, replay_generations};
+use crate::executor::capture::Generation;
 use crate::executor::input::Progress;
 use crate::executor::oddities::Oddities;
-use crate::executor::outcome::{RunError, RunOutcome};
+
 use crate::executor::reload::Reload;
 use crate::executor::seen::Seen;
+use crate::path::turned_away::{Notes, Told};
 use crate::store::follow::{End, Ends};
 use crate::strategies::SINGLE;
 use crate::strategies::egress::Egress;
 use crate::strategies::plan::Plan;
 use crate::strategies::succession::Standing;
-use crate::verify::compare::{answer, fingerprint};
 use crate::verify::compare::{broken, differing, digests, exhausted, filled};
+use crate::verify::full_tables::{TurnedAway, may_explain};
+use crate::verify::judged::{Docket, Heard, Tally};
 use crate::verify::promises::{allocated, allocation_events, check_shared, followed, may_differ};
-use crate::verify::verified::{Answer, Mismatch, Verified, VerifyError};
+use crate::verify::runs::{Comparing, Ran, Run};
+use crate::verify::verified::{Mismatch, Verified, VerifyError};
 
 /// Runs `chain` over a capture under `single` and under `plan`, both with real threads, and compares
 /// each packet's verdict and bytes, and at the end each function's flows.
@@ -31,12 +32,19 @@ use crate::verify::verified::{Answer, Mismatch, Verified, VerifyError};
 /// Where all cores share a function's states, which packets it drops is not promised. So `plan` runs first;
 /// then `single`, in which these functions step, and answer what they answered in the first run: so what
 /// reaches the others is the same, and they must answer the same. What the shared ones promise is checked
-/// besides, and header fields that they edit, or that functions take from a pool, are left out.
+/// besides, and header fields that they edit are left out.
+///
+/// What a function takes from a pool, such as a NAT's ports, its judge in each run holds to its rules, and it is
+/// renamed before packets are compared; without a judge it is left out.
 ///
 /// Answers are compared in order of arrival, whatever [`Plan::egress`] says.
 ///
-/// Opens the input twice, and twice more where an answer differs. Holds 8 bytes per packet, 11 with shared
-/// states.
+/// Where something differs and a table was full, or a pool empty, `single` runs once more, and turns away what the strategy
+/// turned away: see [`Verified::is_told`].
+///
+/// Opens the input twice, once more where a table was full, and twice more where an answer differs; each time twice where a
+/// function is judged. Holds 16 bytes per packet, 3 more with shared states, 40 more with a judge, and where a table was full
+/// the numbers of packets that met it.
 ///
 /// # Errors
 /// [`VerifyError`]. Different answers are no error but a result.
@@ -65,7 +73,14 @@ pub fn verify_reloading(
 
 /// What `single` made of a chain over a capture, to be compared with what several plans make of the same.
 #[derive(Default)]
-pub struct Beside(Option<FirstRun>);
+pub struct Beside(Option<Known>);
+
+/// What `single` made of it, and how that was to be compared.
+struct Known {
+    mask: Fields,
+    renames: bool,
+    ran: Ran,
+}
 
 impl Beside {
     /// As [`verify()`], with the same chain and over the same capture each time: `single` runs once for all plans of which
@@ -84,16 +99,8 @@ impl Beside {
     }
 }
 
-/// The run to whose answers those of the other are compared.
-struct FirstRun {
-    mask: Fields,
-    /// By packet.
-    answers: Vec<u64>,
-    outcome: RunOutcome,
-}
-
 fn verify_beside(
-    Beside(known): &mut Beside,
+    Beside(known_single): &mut Beside,
     chain: &Chain,
     plan: &Plan,
     reloads: &[Reload],
@@ -110,116 +117,169 @@ fn verify_beside(
     let singles: Vec<Plan> = parts.iter().map(single).collect::<Result<_, _>>()?;
     let has_shared = plans.iter().any(|plan| !plan.shared.is_empty());
     let all = || parts.iter().zip(&plans).map(|((_, chain, _), plan)| (*chain, plan));
-    let mask = all().map(|(chain, plan)| may_differ(chain, plan)).fold(Fields::empty(), Fields::union);
+    let docket = Docket::of(chain, plan, !reloads.is_empty());
+    let (judged, renames) = (docket.judged, docket.renames);
+    let mask =
+        all().map(|(chain, plan)| may_differ(chain, plan, judged)).fold(Fields::empty(), Fields::union);
+    let comparing = Comparing { chain, docket: &docket, mask, open, progress };
     let followed: Vec<Vec<usize>> = all().map(|(chain, plan)| followed(chain, plan)).collect();
-    let following = |ends: &Arc<Ends>| -> Vec<Keeping<'_>> {
-        followed.iter().map(|functions| Keeping::Followed { functions, ends: Arc::clone(ends) }).collect()
+    let following = |ends: &Arc<Ends>, told: &[Arc<Told>]| -> Vec<Keeping<'_>> {
+        let keeping = |(number, functions)| {
+            let (ends, told) = (Arc::clone(ends), told.get(number).cloned());
+            Keeping::Followed { functions, ends, told }
+        };
+        followed.iter().map(|functions| &**functions).enumerate().map(keeping).collect()
     };
+    let mut turned_away = TurnedAway::new(&parts, &plans);
 
     // What a chain goes on with in one run it goes on with in the other.
-    let (own, no_ends) = (vec![Keeping::Own; plans.len()], following(&Arc::default()));
-    let of_plan: Vec<Keeping<'_>> = plans.iter().map(|plan| plan.keeping_watched(has_shared)).collect();
+    let (own, no_ends) = (vec![Keeping::Own; plans.len()], following(&Arc::default(), &[]));
+    let notes: Vec<Arc<Notes>> = turned_away.notes().cloned().collect();
+    let of_plan: Vec<Keeping<'_>> = plans
+        .iter()
+        .zip(&notes)
+        .map(|(plan, notes)| plan.keeping_watched(has_shared).noting(notes))
+        .collect();
     let of_single = if has_shared { &no_ends } else { &own };
     let inherited = inherited(&parts, [(&plans, &of_plan), (&singles, of_single)]);
-    let first_run = if has_shared {
-        generations(&parts, &plans, &of_plan, &inherited)
-    } else {
-        generations(&parts, &singles, &own, &inherited)
-    };
-    let mut order = Order::new(plans.iter().map(Plan::entries).max().unwrap_or(0));
-    let mut ends = Ends::new();
-    let again = known.take_if(|known| known.mask == mask && !has_shared);
-    let FirstRun { answers, outcome: first, .. } = match again {
-        Some(known) => known,
-        None => {
-            let mut answers: Vec<u64> = Vec::new();
-            let outcome = run(&first_run, open()?, progress, &mut |seen| {
-                answers.push(fingerprint(seen, mask));
-                if has_shared {
-                    order.see(seen);
-                    ends.push(End::of(seen.fate));
-                }
-            })?;
-            FirstRun { mask, answers, outcome }
-        }
-    };
+    let of_plan = generations(&parts, &plans, &of_plan, &inherited);
+    let run_of_plan = Run { generations: &of_plan, plan: &plans[0] };
+    let run_of_single = |generations| Run { generations, plan: &singles[0] };
 
-    if first.stopped {
+    // Where cores share states, `single` does what the strategy did there: it runs behind it.
+    let own = generations(&parts, &singles, &own, &inherited);
+    let known = known_single.take_if(|known| known.mask == mask && known.renames == renames && !has_shared);
+    let first = match known {
+        _ if has_shared => None,
+        Some(Known { ran, .. }) => Some(ran),
+        None => Some(comparing.run(run_of_single(&own), None, &mut |_| {})?),
+    };
+    if first.as_ref().is_some_and(|first| first.outcome.stopped) {
         return Ok(Verified::stopped());
     }
-    let following = following(&Arc::new(ends));
-    let second_run = if has_shared {
-        generations(&parts, &singles, &following, &inherited)
-    } else {
-        generations(&parts, &plans, &of_plan, &inherited)
-    };
-    let mut different = 0;
-    let mut mismatch: Option<(u64, Answer)> = None;
-    let second = run(&second_run, open()?, progress, &mut |seen| {
-        if !has_shared {
-            order.see(seen);
-        }
-        if answers.get(seen.stamp.seq as usize) != Some(&fingerprint(seen, mask)) {
-            different += 1;
-            mismatch.get_or_insert_with(|| (seen.stamp.seq, answer(seen, mask)));
+    let mut order = Order::new(plans.iter().map(Plan::entries).max().unwrap_or(0));
+    let mut ends = Ends::new();
+    let mut other = comparing.run(run_of_plan, first.as_ref(), &mut |seen| {
+        order.see(seen);
+        turned_away.see(seen);
+        if has_shared {
+            ends.push(End::of(seen.fate));
         }
     })?;
+    if has_shared && other.outcome.stopped {
+        return Ok(Verified::stopped());
+    }
+    let ends = Arc::new(ends);
+    let told = |turned_away: &mut TurnedAway<'_>, other: &Ran| {
+        following(&ends, &turned_away.told(&other.outcome, &inherited))
+    };
+    let keeping_shared = if has_shared { told(&mut turned_away, &other) } else { Vec::new() };
+    let with_shared = match has_shared {
+        true => generations(&parts, &singles, &keeping_shared, &inherited),
+        false => Vec::new(),
+    };
+    let (single, run_again) = match first {
+        Some(first) => (first, run_of_single(&own)),
+        None => {
+            let single = comparing.run(run_of_single(&with_shared), Some(&other), &mut |_| {})?;
+            (single, run_of_single(&with_shared))
+        }
+    };
 
-    let explained = |seq, of_second| explain(&first_run, open, seq, mask, of_second, progress);
-    let (single, other) = if has_shared { (second, first) } else { (first, second) };
     // The chain that ran last.
-    let last = other.reloads.len();
+    let last = other.outcome.reloads.len();
     let (chain, plan, followed) = (parts[last].1, &plans[last], &followed[last]);
-    let stopped = single.stopped || other.stopped;
-    if single.packets != other.packets && !stopped {
+    let stopped = single.outcome.stopped || other.outcome.stopped;
+    if single.outcome.packets != other.outcome.packets && !stopped {
         return Err(VerifyError::Packets {
             strategy: plan.strategy.name(),
-            single: single.packets,
-            other: other.packets,
+            single: single.outcome.packets,
+            other: other.outcome.packets,
         });
     }
-    let first = match mismatch {
-        Some((seq, of_second)) if !stopped => {
-            let in_order = |Mismatch { number, flow, single: a, other: b }| {
-                let (single, other) = if has_shared { (b, a) } else { (a, b) };
-                Mismatch { number, flow, single, other }
-            };
-            explained(seq, of_second)?.map(in_order)
-        }
-        _ => None,
-    };
-    // Explaining takes as long as a run, and may be stopped, too.
-    let stopped = stopped || (different > 0 && first.is_none());
-    let own = (0..chain.functions.len()).filter(|index| !followed.contains(index) && !stopped);
+    let mut found = comparing.compare(&single, &other);
+    let own_states = (0..chain.functions.len()).filter(|index| !followed.contains(index) && !stopped);
     let left_out = |index| allocation_events(chain, plan, index);
-    let differing = own.clone().flat_map(|index| differing(chain, index, left_out(index), &single, &other));
-    let digests = own.map(|index| digests(chain, index, left_out(index), &single, &other));
+    let states = |tally: Tally, single: &Ran, other: &Ran| -> (Vec<_>, Vec<_>) {
+        // Which packets of the capture come in depends on the ports given out: each judge has counted them for its own run.
+        let uncompared = |index: usize| match judged == Some(index) && tally.has_apart() {
+            true => (0..chain.functions[index].function.info().about.events.len()).collect(),
+            false => left_out(index).to_vec(),
+        };
+        let (single, other) = (&single.outcome, &other.outcome);
+        let events =
+            own_states.clone().flat_map(|index| differing(chain, index, left_out(index), single, other));
+        let digests =
+            own_states.clone().map(|index| digests(chain, index, &uncompared(index), single, other));
+        (digests.collect(), events.collect())
+    };
+    let (digests, allocation_events) = states(found.tally, &single, &other);
+    let outcomes = [&single.outcome, &other.outcome];
+    let exhausted = exhausted(chain, outcomes);
+    // What `single` is told to refuse, its pool may well have.
+    let is_heard = !has_shared || exhausted.is_empty();
+    let heard = |other: &Ran| {
+        let of_single = if is_heard { single.heard.clone() } else { Heard::default() };
+        [(SINGLE.name(), of_single), (plan.strategy.name(), other.heard.clone())]
+    };
     let shared = followed.iter().filter(|_| !stopped);
-    let verified = Verified {
-        packets: other.packets,
-        different,
-        first,
-        digests: digests.collect(),
-        shared: shared.map(|index| check_shared(chain, plan, *index, &single, &other)).collect(),
-        allocated: allocated(chain, plan),
-        allocation_events: differing.collect(),
+    let shared =
+        shared.map(|index| check_shared(chain, plan, *index, &single.outcome, &other.outcome)).collect();
+    let mut verified = Verified {
+        packets: other.outcome.packets,
+        different: found.different,
+        first: None,
+        digests,
+        shared,
+        allocated: allocated(chain, plan, judged),
+        allocation_events,
+        judged: docket.verdicts(chain, found.tally, heard(&other)),
         broken: match stopped {
             true => Vec::new(),
-            false => broken(chain, [("single", &single), (plan.strategy.name(), &other)]),
+            false => broken(chain, [(SINGLE.name(), outcomes[0]), (plan.strategy.name(), outcomes[1])]),
         },
-        filled: filled(chain, [&single, &other]),
-        exhausted: exhausted(chain, [&single, &other]),
-        oddities: Oddities::of(&other),
+        filled: filled(chain, outcomes),
+        exhausted,
+        oddities: Oddities::of(&other.outcome),
         out_of_order: plan.keeps_flows_on_one_core().then_some(order.out_of_order),
-        moves: other.moves,
-        reloads: other.reloads,
-        changes: other.changes,
-        input_error: other.input_error,
+        moves: other.outcome.moves,
+        reloads: other.outcome.reloads.clone(),
+        changes: mem::take(&mut other.outcome.changes),
+        input_error: other.outcome.input_error.take(),
         stopped,
         history: None,
+        is_told: has_shared,
     };
+    let (keeping_told, told_run);
+    let mut unlike = single.unlike.clone().or(other.unlike.take());
+    if !has_shared && may_explain(&verified, plan) {
+        // What was turned away in the strategy's run is turned away again, and all else has to be the same.
+        keeping_told = told(&mut turned_away, &other);
+        told_run = generations(&parts, &singles, &keeping_told, &inherited);
+        let mut told = comparing.run(run_of_single(&told_run), Some(&other), &mut |_| {})?;
+        unlike = told.unlike.take();
+        found = comparing.compare(&told, &other);
+        (verified.different, verified.is_told) = (found.different, true);
+        (verified.digests, verified.allocation_events) = states(found.tally, &told, &other);
+        verified.judged = docket.verdicts(chain, found.tally, heard(&other));
+        verified.stopped |= told.outcome.stopped;
+    }
+    // Behind all that is noted of the strategy's run: it may be noted again.
+    if let Some(unlike) = unlike
+        && !verified.stopped
+    {
+        let again = if verified.is_told { run_of_plan } else { run_again };
+        let Some((flow, answer)) = comparing.explain(unlike.seq, again)? else {
+            // Explaining takes as long as a run, and may be stopped, too.
+            let Verified { packets, different, .. } = verified;
+            return Ok(Verified { packets, different, ..Verified::stopped() });
+        };
+        let (single, other) =
+            if verified.is_told { (unlike.answer, answer) } else { (answer, unlike.answer) };
+        verified.first = Some(Mismatch { number: unlike.seq + 1, flow, single, other });
+    }
     if !has_shared {
-        *known = Some(FirstRun { mask, answers, outcome: single });
+        *known_single = Some(Known { mask, renames, ran: single });
     }
     Ok(verified)
 }
@@ -282,62 +342,4 @@ impl Order {
         self.out_of_order += u64::from(last.is_some_and(|last| seen.sent < last));
         *last = (*last).max(Some(seen.sent));
     }
-}
-
-fn run(
-    generations: &[Generation<'_>],
-    reader: CaptureReader,
-    progress: &Progress,
-    see: &mut dyn FnMut(&Seen<'_>),
-) -> Result<RunOutcome, VerifyError> {
-    let mut see = |seen: &Seen<'_>| {
-        see(seen);
-        Ok(())
-    };
-    // Nobody measures this run, and it may be one of thousands, over few packets each.
-    on_demand(|| replay_generations(generations, reader.into(), progress, &mut see)).map_err(VerifyError::Run)
-}
-
-/// Does the first run once more up to packet `seq`, for its whole answer: in the result this is `single`'s,
-/// and `of_second` the other. `None` if it is stopped.
-fn explain(
-    generations: &[Generation<'_>],
-    open: &dyn Fn() -> Result<CaptureReader, CaptureError>,
-    seq: u64,
-    mask: Fields,
-    of_second: Answer,
-    progress: &Progress,
-) -> Result<Option<Mismatch>, VerifyError> {
-    let is_stopped = || progress.stop.load(Ordering::Relaxed);
-    let mut reader = open()?;
-    let mut flow = None;
-    for number in 0..=seq {
-        let Some(record) = reader.next()? else { break };
-        if number.is_multiple_of(256) && is_stopped() {
-            return Ok(None);
-        }
-        if number == seq {
-            let headers = wire::parse(record.link, record.data, record.wire_len);
-            flow = (headers.is_ip() && headers.is_well_formed()).then(|| FiveTuple::of(&headers));
-        }
-    }
-    let mut found = None;
-    let again: Result<RunOutcome, RunError<()>> =
-        replay_generations(generations, open()?.into(), progress, &mut |seen| {
-            if seen.stamp.seq < seq {
-                return Ok(());
-            }
-            found = Some(answer(seen, mask));
-            Err(())
-        });
-    if let Err(RunError::OutOfMemory { cores, bytes }) = again {
-        return Err(VerifyError::Run(RunError::OutOfMemory { cores, bytes }));
-    }
-    let Some(of_first) = found else {
-        if is_stopped() {
-            return Ok(None);
-        }
-        return Err(VerifyError::Packets { strategy: "the same again", single: seq + 1, other: seq });
-    };
-    Ok(Some(Mismatch { number: seq + 1, flow, single: of_first, other: of_second }))
 }

@@ -2,7 +2,7 @@
 
 use io::Fate;
 use nf::hash_bytes;
-use wire::Fields;
+use wire::{Edits, Fields};
 
 use crate::chain::Chain;
 use crate::chain::registry::FunctionInfo;
@@ -11,11 +11,12 @@ use crate::executor::reload::Reloaded;
 use crate::executor::seen::Seen;
 use crate::path::counters::StageCounters;
 use crate::path::group::Stage;
-use crate::verify::mask::masked;
+use crate::verify::mask::{masked, renamed};
 use crate::verify::verified::{AllocationEvent, Answer, Broken};
 
-/// The answer in 64 bits, without what may differ. Dropped packets' bytes do not matter.
-pub(super) fn fingerprint(seen: &Seen<'_>, mask: Fields) -> u64 {
+/// The answer in 64 bits, without what may differ, and with what was allocated renamed. Dropped packets' bytes do not
+/// matter.
+pub(super) fn fingerprint(seen: &Seen<'_>, mask: Fields, rename: &Edits) -> u64 {
     let kind = match seen.fate {
         Fate::Forward => 0,
         Fate::TransmitBack => 1,
@@ -25,14 +26,21 @@ pub(super) fn fingerprint(seen: &Seen<'_>, mask: Fields) -> u64 {
     };
     let [a, b, c, d] = seen.wire_len.to_le_bytes();
     let seed = u64::from_le_bytes([kind, a, b, c, d, 0, 0, 0]);
-    match mask.is_empty() {
+    match mask.is_empty() && rename.is_empty() {
         true => hash_bytes(seen.bytes, seed),
-        false => hash_bytes(&masked(seen, mask), seed),
+        false => hash_bytes(&comparable(seen, mask, rename), seed),
     }
 }
 
-pub(super) fn answer(seen: &Seen<'_>, mask: Fields) -> Answer {
-    Answer { fate: seen.fate, bytes: masked(seen, mask) }
+pub(super) fn answer(seen: &Seen<'_>, mask: Fields, rename: &Edits) -> Answer {
+    Answer { fate: seen.fate, bytes: comparable(seen, mask, rename) }
+}
+
+fn comparable(seen: &Seen<'_>, mask: Fields, rename: &Edits) -> Vec<u8> {
+    match rename.is_empty() {
+        true => masked(seen, mask),
+        false => masked(&Seen { bytes: &renamed(seen, rename), ..*seen }, mask),
+    }
 }
 
 pub(super) fn broken(chain: &Chain, outcomes: [(&'static str, &RunOutcome); 2]) -> Vec<Broken> {

@@ -2,12 +2,22 @@ use wire::{Addr, Edits, Fields, VlanEdit};
 
 use crate::executor::seen::Seen;
 
+/// The packet's bytes with `edits` made, so that they do not depend on what was in these fields.
+pub(crate) fn renamed(seen: &Seen<'_>, edits: &Edits) -> Vec<u8> {
+    let bytes = seen.bytes.to_vec();
+    edited([filled(edits.fields(), 0xff, &bytes, seen), *edits], bytes, seen)
+}
+
 /// The packet's bytes with some fields at 0 and checksums mended: what two answers have in common that may
 /// differ in these fields.
 pub(crate) fn masked(seen: &Seen<'_>, fields: Fields) -> Vec<u8> {
-    let mut bytes = seen.bytes.to_vec();
-    // Twice, so that something changes in any case: a mended checksum never has the other form of 0.
-    for edits in [filled(fields, 0xff, &bytes, seen), filled(fields, 0, &bytes, seen)] {
+    let bytes = seen.bytes.to_vec();
+    edited([filled(fields, 0xff, &bytes, seen), filled(fields, 0, &bytes, seen)], bytes, seen)
+}
+
+/// Twice, so that something changes in any case: a mended checksum never has the other form of 0.
+fn edited(twice: [Edits; 2], mut bytes: Vec<u8>, seen: &Seen<'_>) -> Vec<u8> {
+    for edits in twice {
         let headers = wire::parse(seen.link, &bytes, seen.wire_len);
         let mut frame = 0..bytes.len();
         // Nothing grows, so there is room.

@@ -3,22 +3,29 @@
 //! | file | what it is |
 //! |---|---|
 //! | `capture` | [`verify()`]: both runs over a capture |
+//! | `runs` | one run, packet by packet, and what two of them differ in |
 //! | `outside` | [`verify_external`]: packets that come with their history |
 //! | `compare` | what is compared: answers, and what functions are left with |
+//! | `judged` | functions that allocate: a judge of each run |
 //! | `promises`, `mask` | what is promised where answers need not be the same |
+//! | `full_tables` | `single` turns away what the strategy's full tables turned away |
 //! | `verified` | the result |
 
 mod capture;
 mod compare;
+mod full_tables;
+mod judged;
 mod mask;
 mod outside;
 #[cfg(test)]
 mod planted;
 mod promises;
+mod runs;
 mod verified;
 
 pub use capture::{Beside, verify, verify_reloading};
 pub use outside::verify_external;
 pub use verified::{
-    AllocationEvent, Answer, Broken, HistoryCheck, Mismatch, SharedCheck, Verified, VerifyError,
+    Agreement, AllocationEvent, Answer, Broken, HistoryCheck, Judged, Mismatch, SharedCheck, UpTo, Verified,
+    VerifyError, Wrong,
 };

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nf::{FiveTuple, FlowKey};
 use sequencer::History;
-use wire::Fields;
+use wire::{Edits, Fields};
 
 use crate::chain::Chain;
 use crate::executor::input::Progress;
@@ -41,7 +41,7 @@ pub fn verify_external(
     let plan = &Plan { egress: Egress::Ordered, ..plan.clone() };
     let mut answers: Vec<(u64, u64)> = Vec::new();
     let other = replay_external(chain, plan, open_input()?, progress, &mut |seen| {
-        answers.push((seen.stamp.seq, fingerprint(seen, Fields::empty())));
+        answers.push((seen.stamp.seq, fingerprint(seen, Fields::empty(), &Edits::NONE)));
         Ok(())
     })
     .map_err(VerifyError::Run)?;
@@ -52,9 +52,9 @@ pub fn verify_external(
     let (mut different, mut at) = (0, 0);
     let mut mismatch: Option<(u64, Answer)> = None;
     let single = replay_all(chain, plan, open_input()?, unanswered, progress, &mut |seen| {
-        if answers.get(at) != Some(&(seen.stamp.seq, fingerprint(seen, Fields::empty()))) {
+        if answers.get(at) != Some(&(seen.stamp.seq, fingerprint(seen, Fields::empty(), &Edits::NONE))) {
             different += 1;
-            mismatch.get_or_insert_with(|| (seen.stamp.seq, answer(seen, Fields::empty())));
+            mismatch.get_or_insert_with(|| (seen.stamp.seq, answer(seen, Fields::empty(), &Edits::NONE)));
         }
         at += 1;
         Ok(())
@@ -81,6 +81,7 @@ pub fn verify_external(
         shared: Vec::new(),
         allocated: Vec::new(),
         allocation_events: Vec::new(),
+        judged: Vec::new(),
         broken: match functions {
             0 => Vec::new(),
             _ => broken(chain, [("single", &single), (plan.strategy.name(), &other)]),
@@ -95,6 +96,7 @@ pub fn verify_external(
         history: check(&single, &other),
         input_error: other.input_error,
         stopped,
+        is_told: false,
     })
 }
 
@@ -117,7 +119,7 @@ fn explain(
         if seen.stamp.seq < seq {
             return Ok(());
         }
-        found = (seen.stamp.seq == seq).then(|| answer(seen, Fields::empty()));
+        found = (seen.stamp.seq == seq).then(|| answer(seen, Fields::empty(), &Edits::NONE));
         Err(())
     };
     let again = replay_external(chain, plan, open_input()?, progress, &mut see);

@@ -22,9 +22,19 @@ pub(super) fn check_shared(
     let function = &spec.function;
     if let Some(editor) = blinded_by(chain, plan, index) {
         let behind = Some(chain.functions[editor].name.clone());
-        return SharedCheck { function: spec.name.clone(), promise: None, behind, failure: None };
+        return SharedCheck {
+            function: spec.name.clone(),
+            promise: None,
+            behind,
+            failure: None,
+            excused: None,
+        };
     }
     let promise = function.info().when_shared;
+    // Behind a reload its flows may owe what they passed before.
+    let kept =
+        other.reloads.last().and_then(|last| last.functions.iter().find(|(name, _)| *name == spec.name));
+    let goes_on = kept.is_some_and(|(_, kept)| kept.is_ok());
     let (single, other) = (stages(single, index), stages(other, index));
     let packets = |stages: &[Stage<'_>]| stages.iter().map(|stage| stage.counters().packets).sum::<u64>();
     let counted = (packets(&single), packets(&other));
@@ -35,10 +45,15 @@ pub(super) fn check_shared(
         Some(WhenShared::Totals) if function.totals(&single) != function.totals(&other) => {
             Some("its records do not add up to those of one core".to_owned())
         }
-        Some(WhenShared::Bound { .. }) => function.passed(&other).err(),
+        Some(WhenShared::Bound { .. }) => function.passed(&other, goes_on).err(),
         Some(WhenShared::Totals) | None => None,
     };
-    SharedCheck { function: spec.name.clone(), promise, behind: None, failure }
+    // A flow that had to go begins anew, with a full bucket.
+    let flows = other.iter().map(|stage| stage.counters().flows);
+    let is_full = flows.map(|flows| flows.evicted + flows.rejected).sum::<u64>() > 0;
+    let is_excused = is_full && counted.0 == counted.1;
+    let (failure, excused) = if is_excused { (None, failure) } else { (failure, None) };
+    SharedCheck { function: spec.name.clone(), promise, behind: None, failure, excused }
 }
 
 /// The first function before `index` whose edits are not promised: what comes behind it sees other packets than on
@@ -71,18 +86,19 @@ pub(super) fn allocation_events(chain: &Chain, plan: &Plan, index: usize) -> &'s
     }
 }
 
-/// Functions that allocate header fields, with the fields.
-pub(super) fn allocated(chain: &Chain, plan: &Plan) -> Vec<(String, Fields)> {
+/// Functions that allocate header fields, with the fields, but for the one that is judged.
+pub(super) fn allocated(chain: &Chain, plan: &Plan, judged: Option<usize>) -> Vec<(String, Fields)> {
     if !allocates_otherwise(plan) {
         return Vec::new();
     }
-    let fields = chain.functions.iter().map(|spec| (spec.name.clone(), spec.function.allocates()));
+    let unjudged = chain.functions.iter().enumerate().filter(|(index, _)| judged != Some(*index));
+    let fields = unjudged.map(|(_, spec)| (spec.name.clone(), spec.function.allocates()));
     fields.filter(|(_, fields)| !fields.is_empty()).collect()
 }
 
 /// Header fields in which right answers may differ.
-pub(super) fn may_differ(chain: &Chain, plan: &Plan) -> Fields {
+pub(super) fn may_differ(chain: &Chain, plan: &Plan, judged: Option<usize>) -> Fields {
     let edited = plan.shared.iter().map(|index| chain.functions[*index].function.info().edits);
-    let allocated = allocated(chain, plan).into_iter().map(|(_, fields)| fields);
+    let allocated = allocated(chain, plan, judged).into_iter().map(|(_, fields)| fields);
     edited.chain(allocated).fold(Fields::empty(), Fields::union)
 }

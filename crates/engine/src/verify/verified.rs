@@ -31,17 +31,19 @@ pub struct Verified {
     /// Events that count what was taken from a pool, and differ: see [`nf::Pooled::allocation_events`]. They are no
     /// difference.
     pub allocation_events: Vec<AllocationEvent>,
+    /// Functions that allocate header fields and were judged in each run, and those that were not, with why.
+    pub judged: Vec<Judged>,
     /// What must hold between the flows of a function and does not, in either run.
     pub broken: Vec<Broken>,
     /// Per function: name, and under `single` and the other strategy a hash of its live flows, of when
     /// they will die, of how every other flow left, and of what it counted. Of replicas, the first that
     /// differs, if one does. Empty if the runs were stopped, each at a packet of its own.
     pub digests: Vec<(String, u64, u64)>,
-    /// Functions whose table was full at some time: then strategies may differ, because each core
-    /// has a table of its own. Replicas may not.
+    /// Functions whose table was full at some time. Which flows it turns away is its own choice, of which each core has
+    /// one: see [`Verified::is_told`]. Replicas have no choice.
     pub filled: Vec<String>,
-    /// Functions whose pool had nothing left to give at some time, such as a NAT without free ports: then
-    /// strategies may differ, because each core has its share. Replicas may not.
+    /// Functions whose pool had nothing left to give at some time, such as a NAT without free ports: each core has its
+    /// share.
     pub exhausted: Vec<String>,
     /// Packets that left after a later one of their flow; `None` where the strategy promises no order. Checked by
     /// entry of the indirection table, each of which all packets of a flow share.
@@ -60,6 +62,10 @@ pub struct Verified {
     pub history: Option<HistoryCheck>,
     /// What is odd about the input.
     pub oddities: Oddities,
+    /// Whether `single` had no full tables and empty pools of its own, but turned away the packets and flows that were
+    /// turned away under the other strategy: then all that is compared is so given that choice. So it is where
+    /// `single` as it is came to something else, and where cores share states.
+    pub is_told: bool,
 }
 
 impl Verified {
@@ -72,6 +78,7 @@ impl Verified {
             shared: Vec::new(),
             allocated: Vec::new(),
             allocation_events: Vec::new(),
+            judged: Vec::new(),
             broken: Vec::new(),
             digests: Vec::new(),
             filled: Vec::new(),
@@ -84,6 +91,43 @@ impl Verified {
             stopped: true,
             history: None,
             oddities: Oddities::default(),
+            is_told: false,
+        }
+    }
+
+    /// How the runs agree: the one rule of `verify` and `sweep`.
+    pub fn agreement(&self) -> Agreement {
+        if self.stopped {
+            return Agreement::Stopped;
+        }
+        if !self.is_same() {
+            return Agreement::Different;
+        }
+        if self.packets == 0 || !self.has_compared() {
+            return Agreement::NothingCompared;
+        }
+        let is_excused = self.shared.iter().any(|check| check.excused.is_some());
+        let kinds = [
+            (UpTo::FullTables, self.is_told && !self.filled.is_empty() || is_excused),
+            (UpTo::EmptyPools, self.is_told && !self.exhausted.is_empty()),
+            (UpTo::Allocation, self.is_up_to_allocation()),
+            (UpTo::Shared, !self.shared.is_empty()),
+        ];
+        let up_to: Vec<UpTo> = kinds.into_iter().filter(|(_, is_so)| *is_so).map(|(kind, _)| kind).collect();
+        if up_to.is_empty() { Agreement::Equal } else { Agreement::EqualUpTo(up_to) }
+    }
+
+    /// Whether every answer, byte and state was compared, and none left out or excused. What full tables and empty pools
+    /// turned away is compared, too, where `single` was told of it: it has to do the same then.
+    pub fn is_exact(&self) -> bool {
+        match self.agreement() {
+            Agreement::Equal => true,
+            Agreement::EqualUpTo(up_to) => up_to.iter().all(|kind| match kind {
+                UpTo::FullTables | UpTo::EmptyPools => true,
+                UpTo::Allocation => self.allocated.is_empty() && self.judged.iter().all(Judged::is_whole),
+                UpTo::Shared => false,
+            }),
+            Agreement::NothingCompared | Agreement::Different | Agreement::Stopped => false,
         }
     }
 
@@ -92,6 +136,12 @@ impl Verified {
         self.shared.is_empty()
             || !self.digests.is_empty()
             || self.shared.iter().any(|check| check.promise.is_some())
+    }
+
+    /// Whether runs were alike up to what they took from pools, and not byte by byte.
+    pub fn is_up_to_allocation(&self) -> bool {
+        let others = |judged: &Judged| judged.renamed + judged.alone + judged.in_flight > 0;
+        !self.allocated.is_empty() || self.judged.iter().any(others)
     }
 
     /// Whether every answer, every function's flows and all that is promised of shared states are as they
@@ -106,8 +156,49 @@ impl Verified {
             && self.digests.iter().all(|(_, single, other)| single == other)
             && self.shared.iter().all(|check| check.failure.is_none())
             && self.broken.is_empty()
+            && self.judged.iter().all(|judged| judged.wrong.is_empty())
             && self.out_of_order.unwrap_or(0) == 0
             && self.history.as_ref().is_none_or(|history| history.diverged() == 0)
+    }
+}
+
+/// How two runs agree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Agreement {
+    /// Everything is the same.
+    Equal,
+    /// Everything that has to be the same is.
+    EqualUpTo(Vec<UpTo>),
+    /// The input has no packets, or nothing is promised.
+    NothingCompared,
+    /// Something differs that has to be the same.
+    Different,
+    /// Stopped before the end.
+    Stopped,
+}
+
+/// What need not be the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpTo {
+    /// Which flows a full table turns away: given that, all else is the same.
+    FullTables,
+    /// For whom a pool has nothing left: given that, all else is the same.
+    EmptyPools,
+    /// What functions take from pools.
+    Allocation,
+    /// What functions make of states that cores share.
+    Shared,
+}
+
+impl UpTo {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            UpTo::FullTables => "which flows full tables turn away",
+            UpTo::EmptyPools => "who gets nothing from empty pools",
+            UpTo::Allocation => "allocation",
+            UpTo::Shared => "what cores share",
+        }
     }
 }
 
@@ -123,6 +214,8 @@ pub struct SharedCheck {
     pub behind: Option<String>,
     /// Why that does not hold, if so.
     pub failure: Option<String>,
+    /// The same where it need not, since the function's own table was full.
+    pub excused: Option<String>,
 }
 
 /// How often an event was counted that depends on what was taken from a pool.
@@ -136,6 +229,47 @@ pub struct AllocationEvent {
     pub single: u64,
     /// How often under the other strategy.
     pub other: u64,
+}
+
+/// A function that takes header fields from a pool, such as a NAT, before the judge that it brings:
+/// [`nf::Pooled::judge`]. Packets of both runs are compared with what was taken renamed to what it stands for.
+#[derive(Debug)]
+pub struct Judged {
+    /// What the chain calls the function.
+    pub function: String,
+    /// Why it was not judged, if so: then answers are compared without the fields that it takes.
+    pub not_judged: Option<String>,
+    /// Packets that have the same answer but for what was taken.
+    pub renamed: u64,
+    /// Packets of the capture that are for an external endpoint which is another's, or nobody's, in the other run: the
+    /// judge of each run alone says whether its answer is right.
+    pub alone: u64,
+    /// Packets whose answer only the order in which cores came to packets in flight allows. They are not compared.
+    pub in_flight: u64,
+    /// Packets that one run refused since its pool was empty, and the other did not.
+    pub refused: u64,
+    /// Packets of which nobody can tell whether they came to the function: they were not judged.
+    pub unattributed: u64,
+    /// What a judge found wrong, by run.
+    pub wrong: Vec<Wrong>,
+}
+
+impl Judged {
+    /// Whether all its packets were judged, and compared with what was taken renamed.
+    pub fn is_whole(&self) -> bool {
+        self.not_judged.is_none() && self.alone + self.in_flight + self.unattributed == 0
+    }
+}
+
+/// Answers of a run that its judge found wrong.
+#[derive(Debug)]
+pub struct Wrong {
+    /// In which run.
+    pub strategy: &'static str,
+    /// How many.
+    pub count: u64,
+    /// The first, with the packet's number in the capture, from 1.
+    pub first: String,
 }
 
 /// Flows that cannot be at the same time: see [`nf::Guarantees::invariant`].

@@ -14,11 +14,12 @@ outside.
 
 Outcomes:
   equal             every answer and every flow is the same
-  equal-up-to       the same but for what is announced: full tables, allocation, what cores share
+  equal-up-to       the same but for what need not be: which flows full tables turn away, who gets nothing from empty pools,
+                    allocation, what cores share
   nothing-compared  no packets, or nothing is promised
   refused           the chain cannot run so
   unreadable        the capture cannot be read
-  different         a defect: differs, and nothing announced it
+  different         a defect: differs where it has to be the same
   panicked          a defect
   timed-out         a defect, or --time-limit is too short
 

@@ -114,7 +114,7 @@ pub fn command(args: &SweepArgs, registry: &Registry) -> Result<ExitCode, Failur
     Ok(match &summary {
         _ if is_stopped => ExitCode::from(INTERRUPTED),
         summary if !summary.is_clean() => ExitCode::FAILURE,
-        summary if summary.compared() == 0 => ExitCode::from(NOTHING_COMPARED),
+        summary if summary.compared == 0 => ExitCode::from(NOTHING_COMPARED),
         _ => ExitCode::SUCCESS,
     })
 }
@@ -241,6 +241,7 @@ fn render(summary: &Summary) -> String {
         |kind: &&str| vec![(*kind).to_owned(), count(summary.outcomes.get(*kind).copied().unwrap_or(0))];
     let rows: Vec<_> = sweep::kinds().iter().map(row).collect();
     text += &(heading("Outcomes") + &table(&["outcome", "comparisons"], &rows, 1));
+    text += &exact(summary);
     if !summary.reasons.is_empty() {
         let row =
             |Count { outcome, about, runs }: &Count| vec![outcome.clone(), shortened(about), count(*runs)];
@@ -257,6 +258,27 @@ fn render(summary: &Summary) -> String {
     text += &heading("Defects");
     summary.findings.iter().for_each(|finding| text += &describe(finding));
     text
+}
+
+/// In how many comparisons nothing was left out, or excused.
+fn exact(Summary { compared, exact, .. }: &Summary) -> String {
+    if *compared == 0 {
+        return String::new();
+    }
+    let percent = 100.0 * *exact as f64 / *compared as f64;
+    let rest = match compared - exact {
+        0 => String::new(),
+        rest => format!(
+            "; {} left something out that need not be the same, as Why says, or {}",
+            count(rest),
+            if rest == 1 { "differs" } else { "differ" }
+        ),
+    };
+    format!(
+        "\nexact: {} of the {} in which something was compared, {percent:.0}%: every answer, byte and state{rest}\n",
+        count(*exact),
+        plural(*compared, "comparison")
+    )
 }
 
 /// As much of a reason as a terminal has room for.

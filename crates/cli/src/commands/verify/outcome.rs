@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use engine::Verified;
+use engine::{Agreement, Verified};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -14,6 +14,8 @@ use crate::failure::{CUT_SHORT, DIFFERENT, INTERRUPTED, NOTHING_COMPARED};
 pub enum Outcome {
     /// Every answer and every state is the same, over the whole input. Exit status 0.
     Equal,
+    /// Everything that has to be the same is, over the whole input; `up_to` says what need not be. Exit status 0.
+    EqualUpTo,
     /// Something differs that has to be the same. Exit status 1.
     Different,
     /// The input has no packets, or the strategy promises nothing of this chain. Exit status 3.
@@ -27,22 +29,19 @@ pub enum Outcome {
 impl Outcome {
     /// A difference counts more than a cut: it is there whatever the rest of the input holds.
     pub fn of(verified: &Verified) -> Outcome {
-        if verified.stopped {
-            Outcome::Interrupted
-        } else if !verified.is_same() {
-            Outcome::Different
-        } else if verified.packets == 0 || !verified.has_compared() {
-            Outcome::NothingCompared
-        } else if verified.input_error.is_some() {
-            Outcome::CutShort
-        } else {
-            Outcome::Equal
+        match verified.agreement() {
+            Agreement::Stopped => Outcome::Interrupted,
+            Agreement::Different => Outcome::Different,
+            Agreement::NothingCompared => Outcome::NothingCompared,
+            Agreement::Equal | Agreement::EqualUpTo(_) if verified.input_error.is_some() => Outcome::CutShort,
+            Agreement::Equal => Outcome::Equal,
+            Agreement::EqualUpTo(_) => Outcome::EqualUpTo,
         }
     }
 
     pub fn exit_code(self) -> ExitCode {
         ExitCode::from(match self {
-            Outcome::Equal => 0,
+            Outcome::Equal | Outcome::EqualUpTo => 0,
             Outcome::Different => DIFFERENT,
             Outcome::NothingCompared => NOTHING_COMPARED,
             Outcome::CutShort => CUT_SHORT,

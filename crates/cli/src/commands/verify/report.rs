@@ -1,7 +1,7 @@
 //! What was found, as JSON: `docs/verify.schema.json`.
 
 use engine::report::{ChangesReport, HistoryReport, ReloadReport, SeedReport, hex};
-use engine::{Broken, Chain, Plan, Verified};
+use engine::{Agreement, Broken, Chain, Plan, UpTo, Verified, Wrong};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -25,7 +25,12 @@ pub struct VerifyReport {
     seed: SeedReport,
     /// How it ended. The exit status says the same.
     outcome: Outcome,
-    /// Whether everything is the same, over the whole input, which has packets.
+    /// What need not be the same, in words; empty if everything has to be, or something differs.
+    up_to: Vec<&'static str>,
+    /// Whether every answer, byte and state was compared, and none left out or excused: given what full tables and empty pools
+    /// turned away.
+    exact: bool,
+    /// Whether everything that has to be the same is, over the whole input, which has packets.
     pub holds: bool,
     /// Whether all that was compared is the same: of an input that is cut short, up to there.
     same: bool,
@@ -40,16 +45,20 @@ pub struct VerifyReport {
     /// Functions whose states all cores share, and what of them was checked instead; with those that see edits
     /// that nobody can tell.
     shared: Vec<Shared>,
-    /// Functions that take header fields from a pool: answers are compared without those.
+    /// Functions that take header fields from a pool and have no judge: answers are compared without those.
     allocated: Vec<Allocated>,
     /// Events that count what was taken from a pool, and differ. They are no difference.
     allocation_events: Vec<CountedEvent>,
+    /// Functions that take header fields from a pool, before a judge of each run: packets are compared with those renamed.
+    judged: Vec<JudgedFunction>,
     /// What must hold between a function's flows and does not.
     broken: Vec<String>,
     /// Functions whose table was full at some time.
     filled: Vec<String>,
     /// Functions whose pool was empty at some time, such as a NAT that ran out of ports.
     exhausted: Vec<String>,
+    /// Whether `single` had no full tables and empty pools of its own, but turned away what the strategy's turned away.
+    told: bool,
     /// What is odd about the input, in sentences.
     oddities: Vec<String>,
     /// Packets that left after a later one of their flow; null where the strategy promises no order.
@@ -89,6 +98,8 @@ struct Shared {
     promise: String,
     /// Why that does not hold; null if it does.
     failure: Option<String>,
+    /// Why that does not hold where it need not, since the function's table was full; else null.
+    excused: Option<String>,
 }
 
 /// A function that takes header fields from a pool, which each core has of its own.
@@ -98,6 +109,28 @@ struct Allocated {
     function: String,
     /// The fields.
     fields: Vec<&'static str>,
+}
+
+/// A function that takes header fields from a pool, and what its judge found in each run.
+#[derive(Serialize, JsonSchema)]
+struct JudgedFunction {
+    /// What the chain calls the function.
+    function: String,
+    /// Why it was not judged; null if it was.
+    not_judged: Option<String>,
+    /// Packets that have the same answer but for what was taken.
+    renamed: u64,
+    /// Packets of the capture that are for an external endpoint which is another's, or nobody's, in the other run: the
+    /// judge of each run alone says whether its answer is right.
+    alone: u64,
+    /// Packets that were not compared, since the order in which cores came to packets in flight decides.
+    in_flight: u64,
+    /// Packets that one run alone refused, since its pool was empty.
+    refused: u64,
+    /// Packets that may have ended before they came to the function: they were not judged.
+    unattributed: u64,
+    /// What a judge found wrong, in sentences.
+    wrong: Vec<String>,
 }
 
 /// How often an event was counted that depends on what was taken from a pool, such as ports of the other parity.
@@ -153,7 +186,12 @@ impl VerifyReport {
             simulated: plan.simulation,
             seed: SeedReport::new(chain),
             outcome: Outcome::of(verified),
-            holds: Outcome::of(verified) == Outcome::Equal,
+            up_to: match verified.agreement() {
+                Agreement::EqualUpTo(up_to) => up_to.into_iter().map(UpTo::words).collect(),
+                _ => Vec::new(),
+            },
+            exact: verified.is_exact(),
+            holds: matches!(Outcome::of(verified), Outcome::Equal | Outcome::EqualUpTo),
             reloads: verified.reloads.iter().map(ReloadReport::new).collect(),
             same: verified.is_same(),
             packets: verified.packets,
@@ -180,6 +218,7 @@ impl VerifyReport {
                     function: check.function.clone(),
                     promise: promise(plan, check),
                     failure: check.failure.clone(),
+                    excused: check.excused.clone(),
                 })
                 .collect(),
             allocated: verified
@@ -200,6 +239,26 @@ impl VerifyReport {
                     other: counted.other,
                 })
                 .collect(),
+            judged: verified
+                .judged
+                .iter()
+                .map(|judged| JudgedFunction {
+                    function: judged.function.clone(),
+                    not_judged: judged.not_judged.clone(),
+                    renamed: judged.renamed,
+                    alone: judged.alone,
+                    in_flight: judged.in_flight,
+                    refused: judged.refused,
+                    unattributed: judged.unattributed,
+                    wrong: judged
+                        .wrong
+                        .iter()
+                        .map(|Wrong { strategy, count, first }| {
+                            format!("under {strategy}: {count} answers, the first: {first}")
+                        })
+                        .collect(),
+                })
+                .collect(),
             broken: verified
                 .broken
                 .iter()
@@ -209,6 +268,7 @@ impl VerifyReport {
                 .collect(),
             filled: verified.filled.clone(),
             exhausted: verified.exhausted.clone(),
+            told: verified.is_told,
             oddities: verified.oddities.sentences(),
             out_of_order: verified.out_of_order,
             moves: verified.moves.entries_out,

@@ -2,7 +2,9 @@
 
 use engine::report::{ChangesReport, HistoryReport, MovesReport, ReloadReport, hex};
 use engine::strategies::States;
-use engine::{AllocationEvent, Broken, Chain, HistoryCheck, Mismatch, Plan, SharedCheck, Verified};
+use engine::{
+    AllocationEvent, Broken, Chain, HistoryCheck, Judged, Mismatch, Plan, SharedCheck, Verified, Wrong,
+};
 
 use super::words::{describe, promise};
 use crate::output::{count, plural, table};
@@ -69,6 +71,7 @@ pub fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     }
     text += &order(plan, verified);
     text += &verified.history.as_ref().map(history).unwrap_or_default();
+    verified.judged.iter().for_each(|judged| text += &self::judged(judged));
     text += &full(plan, verified);
     text += &allocation_events(strategy, verified);
     for oddity in verified.oddities.sentences() {
@@ -96,16 +99,22 @@ pub fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
 
 /// Tables that were full and pools that were empty: what that means for the comparison.
 fn full(plan: &Plan, verified: &Verified) -> String {
-    let is_replicated = plan.states == States::Replicated;
     let note = |names: &[String], what: &str, help: &str| match names {
         [] => String::new(),
         // Each replica's table is full, and its pool empty, when the single core's is.
-        _ if is_replicated => {
+        _ if plan.states == States::Replicated => {
             format!(" note: {what}; what it turned away was held to be the same\n")
         }
-        _ => format!(
-            " note: {what}; what it turns away differs between strategies, and is not held to anything: {help}\n"
-        ),
+        _ if plan.is_striped() => {
+            format!(" note: {what}; what it turned away is not held to anything, all else is: {help}\n")
+        }
+        _ if verified.is_told => {
+            format!(
+                " note: {what}; single turned away what it turned away, and all else was held to be the same\n"
+            )
+        }
+        _ if verified.is_same() => format!(" note: {what}; all was the same even so\n"),
+        _ => format!(" note: {what}, which is no reason for what differs\n"),
     };
     let table = format!("the table of {} was full at some time", verified.filled.join(", "));
     let ports = format!("{} ran out of ports at some time", verified.exhausted.join(", "));
@@ -115,6 +124,32 @@ fn full(plan: &Plan, verified: &Verified) -> String {
             &ports,
             "each core has its share; give it more ports, or more addresses in `external`",
         )
+}
+
+/// What judges had to say of a function that allocates, and what was compared without it.
+fn judged(judged: &Judged) -> String {
+    let Judged { function, not_judged, renamed, alone, in_flight, refused, unattributed, wrong } = judged;
+    if let Some(why) = not_judged {
+        return format!(
+            " note: {function} was not judged, because {why}: what it allocates is compared with nothing\n"
+        );
+    }
+    let mut text = String::new();
+    for Wrong { strategy, count: answers, first } in wrong {
+        let answers = plural(*answers, "answer");
+        text += &format!(" WRONG under {strategy}: {function}: {answers}, the first: {first}\n");
+    }
+    let notes = [
+        (*renamed, "compared with what it allocated renamed"),
+        (*alone, "judged alone: in the other run the endpoint that they are for is another's, or nobody's"),
+        (*in_flight, "not compared: right in either order of packets in flight"),
+        (*refused, "refused in one run alone, whose pool was empty"),
+        (*unattributed, "not judged: they may have ended before they came to it"),
+    ];
+    for (packets, what) in notes.iter().filter(|(packets, _)| *packets > 0) {
+        text += &format!(" {function}: {} {what}\n", plural(*packets, "packet"));
+    }
+    text
 }
 
 /// Events that count what was taken from a pool, and differ.
@@ -133,9 +168,10 @@ fn allocation_events(strategy: &str, verified: &Verified) -> String {
 /// What was checked of functions that are not compared packet by packet.
 fn shared_rows(plan: &Plan, verified: &Verified) -> String {
     let row = |check: &SharedCheck| {
-        let found = match &check.failure {
-            None => promise(plan, check),
-            Some(failure) => format!("BROKEN: {failure}"),
+        let found = match (&check.failure, &check.excused) {
+            (Some(failure), _) => format!("BROKEN: {failure}"),
+            (None, Some(why)) => format!("not held, its table was full: {why}"),
+            (None, None) => promise(plan, check),
         };
         vec![check.function.clone(), found]
     };
@@ -149,8 +185,16 @@ fn up_to(plan: &Plan, verified: &Verified) -> String {
         names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     };
     let mut parts = Vec::new();
-    if !verified.allocated.is_empty() {
-        let names = verified.allocated.iter().map(|(name, _)| name.clone()).collect();
+    if verified.is_told && !verified.filled.is_empty() {
+        parts.push(format!("which flows the full table of {} turns away", named(verified.filled.clone())));
+    }
+    if verified.is_told && !verified.exhausted.is_empty() {
+        parts.push(format!("who gets nothing from the empty pool of {}", named(verified.exhausted.clone())));
+    }
+    if verified.is_up_to_allocation() {
+        let judged = verified.judged.iter().filter(|judged| judged.not_judged.is_none());
+        let judged = judged.map(|judged| judged.function.clone());
+        let names = verified.allocated.iter().map(|(name, _)| name.clone()).chain(judged).collect();
         parts.push(format!("allocation by {}", named(names)));
     }
     if !plan.shared.is_empty() {
@@ -224,6 +268,7 @@ mod tests {
                 shared: Vec::new(),
                 allocated: Vec::new(),
                 allocation_events: Vec::new(),
+                judged: Vec::new(),
                 broken: Vec::new(),
                 filled: Vec::new(),
                 exhausted: Vec::new(),
@@ -235,6 +280,7 @@ mod tests {
                 input_error: None,
                 stopped: true,
                 history: None,
+                is_told: false,
             };
             let text = render(&chain, &plan, &verified);
             assert!(text.contains("INTERRUPTED: nothing is proved; of 9 packets compared, "), "{text}");

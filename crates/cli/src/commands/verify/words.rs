@@ -8,7 +8,7 @@ use nf::WhenShared;
 pub fn promise(plan: &Plan, check: &SharedCheck) -> String {
     match (check.promise, &check.behind) {
         (Some(WhenShared::Totals), _) => "totals equal".to_owned(),
-        (Some(WhenShared::Bound { .. }), _) => "never above the rate".to_owned(),
+        (Some(WhenShared::Bound { .. }), _) => "never above the rate, and its rate less one burst".to_owned(),
         (None, Some(editor)) => format!("not compared: it sees what `{editor}` edits, which is not promised"),
         (None, None) => format!("not compared: {} promises nothing of it", plan.strategy.name()),
     }

@@ -1,14 +1,19 @@
-//! Flows leave a group's table for another core.
+//! Flows leave a group's table for another core, and come to it.
 
+use std::iter;
 use std::sync::Arc;
 
 use nf::FlowKey;
-use table::{Parcel, Slot};
+use table::{Horizon, Parcel, Slot};
 
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::parcel::{Leaving, NOBODY, PackedFlows, UNKNOWN_ENTRY};
-use crate::store::member::{Block, Way, block};
+use crate::store::member::{Block, Way, block, note_entry};
 use crate::store::private::KeyGroup;
+use crate::store::walk::{Evicting, free_one};
+
+/// How far ahead the buckets of flows that come from another core are asked for.
+const FLOWS_AHEAD: usize = 16;
 
 /// Flows of which more are to come.
 struct Packing<K> {
@@ -61,6 +66,53 @@ impl<K: FlowKey> KeyGroup<K> {
         let erase =
             |(to, Packing { entries, parcel })| (to, PackedFlows { entries, parcel: Arc::new(parcel) });
         (next, packed.into_iter().map(erase).collect())
+    }
+
+    /// See [`Group::unpack`](crate::path::group::Group::unpack).
+    pub(super) fn unpack_flows(
+        &mut self,
+        PackedFlows { entries, parcel }: PackedFlows,
+        horizon: Horizon,
+        now_ns: u64,
+    ) {
+        let parcel: Arc<Parcel<K>> = parcel.downcast().expect("packed by this group of another core");
+        for (index, entry) in entries.into_iter().enumerate() {
+            self.table.prefetch_bucket_for(&parcel, index + FLOWS_AHEAD);
+            self.make_room(horizon, now_ns);
+            let slot = self.table.unpack(&parcel, index);
+            note_entry(&mut self.entries, slot, entry);
+            if let Some(noting) = &self.noting
+                && !slot.is_some()
+            {
+                let keys =
+                    self.members.iter().filter_map(|member| member.packed_key(&parcel, index, &self.table));
+                keys.for_each(|key| noting.evicted(key.as_bytes(), entry, None));
+            }
+            for member in &mut self.members {
+                match slot.is_some() {
+                    true => member.moves(slot, Way::In, &self.table),
+                    false => member.lose(&parcel, index, entry, &self.table),
+                }
+            }
+        }
+    }
+
+    /// Frees a block when the table is full: expires a flow, or evicts one, for a flow that comes from another core.
+    fn make_room(&mut self, horizon: Horizon, now_ns: u64) {
+        let Self { table, members, entries, noting, is_replica, .. } = self;
+        let is_replica = *is_replica;
+        let evicting = noting.as_deref().map(|noting| Evicting { noting, seq: None, is_replica });
+        free_one(table, members, entries, horizon, now_ns, evicting);
+    }
+
+    /// See [`Group::has_flow`](crate::path::group::Group::has_flow).
+    pub(super) fn has_flow_of(&self, key: &[u8]) -> bool {
+        let Ok(key) = K::read_from_bytes(key) else { return false };
+        let mut tables = iter::once(&*self.table).chain(self.shelf.iter().flat_map(|shelf| shelf.tables()));
+        tables.any(|table| {
+            let slot = table.find(table.hash(key.short(), || key), key.short(), || key);
+            slot.is_some() && table.has_state(slot)
+        })
     }
 
     /// Takes all flows from a replica, whose blocks are those of this one. Of a flow that began with a packet of that core

@@ -1,0 +1,293 @@
+//! Functions whose answers depend on how a pool is shared out: a judge of each run says whether they are right, and what
+//! they gave out is renamed before runs are compared.
+
+use io::capture::CaptureReader;
+use io::{EngineDrop, Fate, REPLAY_FRAMES_MAX};
+use nf::{Counted, Hearing, Judge, Left, Passage, Ruling};
+use table::WhenFull;
+use wire::{Fields, Headers, Marks};
+
+use crate::chain::Chain;
+use crate::executor::outcome::RunOutcome;
+use crate::executor::seen::Seen;
+use crate::strategies::SINGLE;
+use crate::strategies::plan::{Plan, States};
+use crate::verify::compare::stages;
+use crate::verify::verified::{Judged, Wrong};
+
+/// Which function of a chain is judged, and which are not.
+#[derive(Debug)]
+pub(super) struct Docket {
+    /// The function's place in the chain.
+    pub(super) judged: Option<usize>,
+    /// Places of functions that allocate and are not judged, with why.
+    not_judged: Vec<(usize, String)>,
+    /// Whether the runs may allocate otherwise, so that what they compare is renamed.
+    pub(super) renames: bool,
+}
+
+/// What is remembered of a packet of the first run, beside its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Named {
+    own: u32,
+    meant: u32,
+    /// A hash of its bytes as they were.
+    bytes: u32,
+    in_flight: bool,
+    /// Refused, since the pool was empty.
+    refused: bool,
+}
+
+/// What two rulings on one packet make of the comparison of its answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparable {
+    /// Alike have to be: what it is for, and its answers.
+    Yes,
+    /// What its sender has was made for another packet in the other run: it differs.
+    OtherLife,
+    /// No: it means another allocation in the other run, or is right in either order of packets in flight.
+    No,
+}
+
+/// One run before its judge.
+pub(super) struct Trial<'a> {
+    chain: &'a Chain,
+    index: usize,
+    judge: Box<dyn Judge>,
+    /// The packets as they came.
+    reader: CaptureReader,
+    heard: Heard,
+}
+
+/// What a judge had to say of a run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Heard {
+    wrong: u64,
+    first: Option<String>,
+    /// Packets of which nobody can tell whether they came to the function.
+    unattributed: u64,
+}
+
+/// What came of comparing two judged runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    renamed: u64,
+    alone: u64,
+    in_flight: u64,
+    refused: u64,
+}
+
+impl Docket {
+    pub(super) fn of(chain: &Chain, plan: &Plan, is_reloaded: bool) -> Docket {
+        let renames = plan.states != States::Replicated && plan.strategy != SINGLE;
+        let hearing =
+            Hearing { is_divided: false, shares: 1, spreads_by_port: false, evicts: false, in_flight: 0 };
+        let mut docket = Docket { judged: None, not_judged: Vec::new(), renames };
+        for (index, spec) in chain.functions.iter().enumerate() {
+            if spec.function.allocates().is_empty() {
+                continue;
+            }
+            let others = chain.functions.iter().enumerate().filter(|(other, _)| *other != index);
+            let ends = Fields::ADDRS | Fields::PORTS | spec.function.allocates();
+            let editor =
+                others.map(|(_, other)| other).find(|other| other.function.info().edits.intersects(ends));
+            let why = match editor {
+                _ if plan.shared.contains(&index) => Some("all cores share its states".to_owned()),
+                _ if is_reloaded => Some("the chain changes while it runs".to_owned()),
+                Some(editor) => Some(format!("`{}` edits addresses and ports, too", editor.name)),
+                None if spec.function.judge(hearing).is_none() => Some("it has no judge".to_owned()),
+                None => None,
+            };
+            match why {
+                None => docket.judged = Some(index),
+                Some(why) => docket.not_judged.push((index, why)),
+            }
+        }
+        docket
+    }
+
+    /// A run of `plan` over what `reader` has; `None` if nothing is judged.
+    pub(super) fn trial<'a>(
+        &self,
+        chain: &'a Chain,
+        plan: &Plan,
+        reader: CaptureReader,
+    ) -> Option<Trial<'a>> {
+        let index = self.judged?;
+        let is_divided = plan.states != States::Replicated && plan.strategy != SINGLE;
+        let hearing = Hearing {
+            is_divided,
+            shares: if is_divided { shares(plan) as u64 } else { 1 },
+            spreads_by_port: plan.hash_fields.is_some_and(|hashed| hashed.fields() == Fields::SRC_PORT),
+            evicts: chain.functions[index].when_full == WhenFull::EvictOldest,
+            in_flight: if is_divided { REPLAY_FRAMES_MAX as u64 } else { 0 },
+        };
+        let judge = chain.functions[index].function.judge(hearing)?;
+        Some(Trial { chain, index, judge, reader, heard: Heard::default() })
+    }
+
+    /// What there is to say of functions that allocate.
+    pub(super) fn verdicts(
+        &self,
+        chain: &Chain,
+        tally: Tally,
+        heard: [(&'static str, Heard); 2],
+    ) -> Vec<Judged> {
+        let name = |index: usize| chain.functions[index].name.clone();
+        let judged = self.judged.map(|index| {
+            let unattributed = heard.iter().map(|(_, heard)| heard.unattributed).sum();
+            let wrong = heard.into_iter().filter(|(_, heard)| heard.wrong > 0);
+            let wrong = wrong.map(|(strategy, Heard { wrong, first, .. })| Wrong {
+                strategy,
+                count: wrong,
+                first: first.unwrap_or_default(),
+            });
+            let Tally { renamed, alone, in_flight, refused } = tally;
+            Judged {
+                function: name(index),
+                not_judged: None,
+                renamed,
+                alone,
+                in_flight,
+                refused,
+                unattributed,
+                wrong: wrong.collect(),
+            }
+        });
+        let unjudged = self.not_judged.iter().filter(|_| self.renames).map(|(index, why)| Judged {
+            function: name(*index),
+            not_judged: Some(why.clone()),
+            renamed: 0,
+            alone: 0,
+            in_flight: 0,
+            refused: 0,
+            unattributed: 0,
+            wrong: Vec::new(),
+        });
+        judged.into_iter().chain(unjudged).collect()
+    }
+}
+
+impl Named {
+    pub(super) fn new(ruling: &Ruling, seen: &Seen<'_>, empty: Option<Fate>) -> Named {
+        Named {
+            own: ruling.own as u32,
+            meant: ruling.meant as u32,
+            bytes: nf::hash_bytes(seen.bytes, 0) as u32,
+            in_flight: ruling.in_flight,
+            refused: Some(seen.fate) == empty,
+        }
+    }
+}
+
+impl Tally {
+    /// Whether there are packets that each judge alone has said the right answer of.
+    pub(super) fn has_apart(self) -> bool {
+        self.alone + self.in_flight > 0
+    }
+
+    /// Compares what both runs have to say of one packet.
+    pub(super) fn compare(&mut self, first: Named, second: Named) -> Comparable {
+        if first.in_flight || second.in_flight {
+            self.in_flight += 1;
+            return Comparable::No;
+        }
+        if first.meant != second.meant {
+            self.alone += 1;
+            return Comparable::No;
+        }
+        self.refused += u64::from(first.refused != second.refused);
+        if first.own != second.own {
+            return Comparable::OtherLife;
+        }
+        self.renamed += u64::from(first.bytes != second.bytes && first.own > 0);
+        Comparable::Yes
+    }
+}
+
+impl Trial<'_> {
+    /// Judges the next packet of the run.
+    pub(super) fn see(&mut self, seen: &Seen<'_>) -> Ruling {
+        // Where the input ends early, the run says so.
+        let Ok(Some(record)) = self.reader.next() else { return Ruling::NONE };
+        let headers = self.chain.headers(record.link, record.data, record.wire_len);
+        let Some(left) = left(self.chain, self.index, seen, &headers, &mut self.heard.unattributed) else {
+            return Ruling::NONE;
+        };
+        let ruling = self.judge.packet(&Passage {
+            stamp: seen.stamp,
+            link: record.link,
+            wire_len: record.wire_len,
+            came: record.data,
+            left,
+        });
+        if let Some(why) = &ruling.wrong {
+            self.heard.note(|| format!("packet {}: {why}", seen.stamp.seq + 1));
+        }
+        ruling
+    }
+
+    /// The run has ended.
+    pub(super) fn end(mut self, outcome: &RunOutcome) -> Heard {
+        if outcome.stopped || outcome.input_error.is_some() {
+            return self.heard;
+        }
+        let (mut events, mut evicted, mut rejected) = (Vec::new(), 0, 0);
+        for stage in stages(outcome, self.index) {
+            let counters = stage.counters();
+            events.resize(counters.events.len(), 0);
+            events.iter_mut().zip(counters.events).for_each(|(sum, count)| *sum += count);
+            let flows = counters.flows;
+            (evicted, rejected) = match outcome.is_replicated {
+                true => (flows.evicted.max(evicted), flows.rejected.max(rejected)),
+                false => (flows.evicted + evicted, flows.rejected + rejected),
+            };
+        }
+        for why in self.judge.end(&Counted { events: &events, evicted, rejected }) {
+            self.heard.note(|| why);
+        }
+        self.heard
+    }
+}
+
+impl Heard {
+    fn note(&mut self, why: impl FnOnce() -> String) {
+        self.wrong += 1;
+        self.first.get_or_insert_with(why);
+    }
+}
+
+/// How many have a share of a pool each: cores, or entries that go from core to core.
+fn shares(plan: &Plan) -> usize {
+    match plan.states {
+        States::Changing => plan.entries().max(plan.cores),
+        _ => plan.owners().map_or(plan.cores, |owners| owners.len()),
+    }
+}
+
+/// What became of a packet that came to function number `index`; `None` if it did not come there.
+fn left<'a>(
+    chain: &Chain,
+    index: usize,
+    seen: &Seen<'a>,
+    headers: &Headers,
+    unattributed: &mut u64,
+) -> Option<Left<'a>> {
+    if !headers.is_well_formed() || seen.refused.is_some() {
+        return None;
+    }
+    let is_reversed = chain.sides.is_some() && headers.marks.contains(Marks::FROM_OUTSIDE);
+    let is_before = |other: usize| if is_reversed { other > index } else { other < index };
+    match seen.fate {
+        Fate::Forward => Some(Left::Sent(seen.bytes)),
+        Fate::DropBy { function, reason } if usize::from(function) == index => Some(Left::Dropped(reason)),
+        Fate::DropBy { function, .. } => (!is_before(usize::from(function))).then_some(Left::Unseen),
+        Fate::TransmitBack | Fate::Host => {
+            let may_be_before = (0..chain.functions.len()).any(is_before);
+            *unattributed += u64::from(may_be_before);
+            (!may_be_before).then_some(Left::Unseen)
+        }
+        Fate::Drop(EngineDrop::NoRoom) => Some(Left::Unseen),
+        Fate::Drop(_) => None,
+    }
+}

@@ -1,0 +1,202 @@
+//! One run, packet by packet; what two of them differ in; and the whole answers where they do.
+
+use std::sync::atomic::Ordering;
+
+use io::Fate;
+use io::capture::{CaptureError, CaptureReader};
+use memory::on_demand;
+use nf::{FiveTuple, FlowKey, Ruling};
+use wire::{Edits, Fields};
+
+use crate::chain::Chain;
+use crate::executor::capture::{Generation, replay_generations};
+use crate::executor::input::Progress;
+use crate::executor::outcome::{RunError, RunOutcome};
+use crate::executor::seen::Seen;
+use crate::strategies::plan::Plan;
+use crate::verify::compare::{answer, fingerprint};
+use crate::verify::judged::{Comparable, Docket, Heard, Named, Tally, Trial};
+use crate::verify::verified::{Answer, VerifyError};
+
+/// How runs over a capture are compared.
+pub(super) struct Comparing<'a> {
+    /// The chain that runs first.
+    pub(super) chain: &'a Chain,
+    pub(super) docket: &'a Docket,
+    /// Header fields that are left out.
+    pub(super) mask: Fields,
+    pub(super) open: &'a dyn Fn() -> Result<CaptureReader, CaptureError>,
+    pub(super) progress: &'a Progress,
+}
+
+/// A run that can be had: its chains, and the plan of the first of them.
+#[derive(Clone, Copy)]
+pub(super) struct Run<'a> {
+    pub(super) generations: &'a [Generation<'a>],
+    pub(super) plan: &'a Plan,
+}
+
+/// What a run made of each packet, what its judge had to say, and what it is left with.
+pub(super) struct Ran {
+    /// By packet.
+    answers: Vec<u64>,
+    /// By packet, where a function is judged.
+    named: Vec<Named>,
+    pub(super) heard: Heard,
+    /// The first packet whose answer is another than in the run beside it.
+    pub(super) unlike: Option<Unlike>,
+    pub(super) outcome: RunOutcome,
+}
+
+/// A packet of a run whose answer is another than in the run beside it.
+#[derive(Clone)]
+pub(super) struct Unlike {
+    /// Its number, from 0.
+    pub(super) seq: u64,
+    /// The answer as this run gave it: a run that is not simulated need not give it again.
+    pub(super) answer: Answer,
+}
+
+/// What two runs differ in.
+pub(super) struct Found {
+    /// Packets.
+    pub(super) different: u64,
+    pub(super) tally: Tally,
+}
+
+impl Comparing<'_> {
+    /// Does a run, beside one that is done. Each packet is shown to `see`, too.
+    pub(super) fn run(
+        &self,
+        run: Run<'_>,
+        beside: Option<&Ran>,
+        see: &mut dyn FnMut(&Seen<'_>),
+    ) -> Result<Ran, VerifyError> {
+        let mut trial = self.trial(run.plan)?;
+        let empty = self.empty();
+        let (mut answers, mut named): (Vec<u64>, Vec<Named>) = (Vec::new(), Vec::new());
+        let mut unlike: Option<Unlike> = None;
+        let mut see = |seen: &Seen<'_>| {
+            let mut rename = Edits::NONE;
+            if let Some(trial) = &mut trial {
+                let ruling = trial.see(seen);
+                named.push(Named::new(&ruling, seen, empty));
+                rename = self.renamed(&ruling);
+            }
+            let own = (fingerprint(seen, self.mask, &rename), named.last().copied());
+            if unlike.is_none()
+                && let Some(other) = beside.and_then(|ran| ran.packet(answers.len()))
+                && !is_same(other, own, &mut Tally::default())
+            {
+                unlike = Some(Unlike { seq: seen.stamp.seq, answer: answer(seen, self.mask, &rename) });
+            }
+            answers.push(own.0);
+            see(seen);
+            Ok(())
+        };
+        let input = (self.open)()?.into();
+        // Nobody measures this run, and it may be one of thousands, over few packets each.
+        let outcome = on_demand(|| replay_generations(run.generations, input, self.progress, &mut see))
+            .map_err(VerifyError::Run)?;
+        let heard = trial.map(|trial| trial.end(&outcome)).unwrap_or_default();
+        Ok(Ran { answers, named, heard, unlike, outcome })
+    }
+
+    /// Compares two runs, as far as both have come.
+    pub(super) fn compare(&self, one: &Ran, other: &Ran) -> Found {
+        let mut found = Found { different: 0, tally: Tally::default() };
+        for at in 0..one.answers.len() {
+            if let (Some(one), Some(other)) = (one.packet(at), other.packet(at)) {
+                found.different += u64::from(!is_same(one, other, &mut found.tally));
+            }
+        }
+        found
+    }
+
+    /// A packet's flow, and its whole answer in a run that is done once more up to there. `None` if that is stopped.
+    pub(super) fn explain(
+        &self,
+        seq: u64,
+        run: Run<'_>,
+    ) -> Result<Option<(Option<FiveTuple>, Answer)>, VerifyError> {
+        let mut reader = (self.open)()?;
+        let mut flow = None;
+        for number in 0..=seq {
+            let Some(record) = reader.next()? else { break };
+            if number.is_multiple_of(256) && self.is_stopped() {
+                return Ok(None);
+            }
+            if number == seq {
+                let headers = wire::parse(record.link, record.data, record.wire_len);
+                flow = (headers.is_ip() && headers.is_well_formed()).then(|| FiveTuple::of(&headers));
+            }
+        }
+        Ok(self.answer(seq, run)?.map(|answer| (flow, answer)))
+    }
+
+    /// `None` if it is stopped.
+    fn answer(&self, seq: u64, run: Run<'_>) -> Result<Option<Answer>, VerifyError> {
+        let mut trial = self.trial(run.plan)?;
+        let mut found = None;
+        let mut see = |seen: &Seen<'_>| {
+            let rename = trial.as_mut().map_or(Edits::NONE, |trial| self.renamed(&trial.see(seen)));
+            if seen.stamp.seq < seq {
+                return Ok(());
+            }
+            found = Some(answer(seen, self.mask, &rename));
+            Err(())
+        };
+        let input = (self.open)()?.into();
+        let again = replay_generations(run.generations, input, self.progress, &mut see);
+        if let Err(RunError::OutOfMemory { cores, bytes }) = again {
+            return Err(VerifyError::Run(RunError::OutOfMemory { cores, bytes }));
+        }
+        if found.is_none() && !self.is_stopped() {
+            return Err(VerifyError::Packets { strategy: "the same again", single: seq + 1, other: seq });
+        }
+        Ok(found)
+    }
+
+    fn trial(&self, plan: &Plan) -> Result<Option<Trial<'_>>, VerifyError> {
+        match self.docket.judged {
+            Some(_) => Ok(self.docket.trial(self.chain, plan, (self.open)()?)),
+            None => Ok(None),
+        }
+    }
+
+    /// What of a packet is renamed before it is compared.
+    fn renamed(&self, ruling: &Ruling) -> Edits {
+        if self.docket.renames { ruling.rename } else { Edits::NONE }
+    }
+
+    /// What becomes of a packet for which the pool of the judged function has nothing.
+    fn empty(&self) -> Option<Fate> {
+        let index = self.docket.judged?;
+        let reason = self.chain.functions[index].function.info().pool_empty?;
+        Some(Fate::DropBy { function: index as u8, reason })
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.progress.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl Ran {
+    /// What it made of a packet.
+    fn packet(&self, at: usize) -> Option<(u64, Option<Named>)> {
+        Some((*self.answers.get(at)?, self.named.get(at).copied()))
+    }
+}
+
+/// Whether two runs made the same of a packet, as far as they have to.
+fn is_same(one: (u64, Option<Named>), other: (u64, Option<Named>), tally: &mut Tally) -> bool {
+    let comparable = match (one.1, other.1) {
+        (Some(one), Some(other)) => tally.compare(one, other),
+        _ => Comparable::Yes,
+    };
+    match comparable {
+        Comparable::Yes => one.0 == other.0,
+        Comparable::OtherLife => false,
+        Comparable::No => true,
+    }
+}
