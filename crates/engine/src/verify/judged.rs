@@ -54,6 +54,8 @@ pub(super) struct Trial<'a> {
     chain: &'a Chain,
     index: usize,
     judge: Box<dyn Judge>,
+    /// Whether the function's table evicts.
+    evicts: bool,
     /// The packets as they came.
     reader: CaptureReader,
     heard: Heard,
@@ -122,8 +124,8 @@ impl Docket {
             evicts: chain.functions[index].when_full == WhenFull::EvictOldest,
             in_flight: if is_divided { REPLAY_FRAMES_MAX as u64 } else { 0 },
         };
-        let judge = chain.functions[index].function.judge(hearing)?;
-        Some(Trial { chain, index, judge, reader, heard: Heard::default() })
+        let (judge, evicts) = (chain.functions[index].function.judge(hearing)?, hearing.evicts);
+        Some(Trial { chain, index, judge, evicts, reader, heard: Heard::default() })
     }
 
     /// What there is to say of functions that allocate.
@@ -214,7 +216,7 @@ impl Trial<'_> {
         let Some(left) = left(self.chain, self.index, seen, &headers, &mut self.heard.unattributed) else {
             return Ruling::NONE;
         };
-        let ruling = self.judge.packet(&Passage {
+        let mut ruling = self.judge.packet(&Passage {
             stamp: seen.stamp,
             link: record.link,
             wire_len: record.wire_len,
@@ -223,6 +225,10 @@ impl Trial<'_> {
         });
         if let Some(why) = &ruling.wrong {
             self.heard.note(|| format!("packet {}: {why}", seen.stamp.seq + 1));
+        }
+        // What was evicted may by chance be given out again: nobody sees with which packet that began.
+        if self.evicts && ruling.own > 0 {
+            ruling.own = 1;
         }
         ruling
     }
