@@ -171,8 +171,9 @@ pub(crate) const SLICE_TURNS_NS: u64 = 2_000;
 /// How long a virtual core waits before it looks again where nothing says when there will be something, ns.
 const LOOK_NS: u64 = 500;
 
-/// How long cores may take no step while the sequencer waits for them, ns: more than the time of a batch, or that of a change.
-const STUCK_NS: u64 = 10_000_000;
+/// How often the sequencer may look for room in the history while cores take no step: it looks behind each turn of a core. No
+/// time, since a turn takes long where the machine does something else.
+const STUCK_LOOKS: u32 = 20_000;
 
 /// One virtual core: its station, its clock, and who says how long a batch took.
 pub(crate) struct VirtualCore<'a, M> {
@@ -189,8 +190,8 @@ pub(crate) struct VirtualSequencer<'a, M> {
     pub(crate) state: State,
     /// Steps of all cores when it last found the history full.
     pub(crate) steps: u64,
-    /// Since when there are no more, ns.
-    pub(crate) since_ns: u64,
+    /// How often it has looked since then.
+    pub(crate) looks: u32,
 }
 
 /// How it stands with a virtual sequencer.
@@ -401,10 +402,8 @@ impl<M: Meter> VirtualSequencer<'_, M> {
 
     /// Whether it waits for room in the history, and the cores, which have taken so many steps, take no more.
     fn is_stuck(&mut self, steps: u64) -> bool {
-        let now_ns = self.clock.now_ns();
-        if self.steps != steps {
-            (self.steps, self.since_ns) = (steps, now_ns);
-        }
-        now_ns - self.since_ns > STUCK_NS
+        self.looks = if self.steps == steps { self.looks + 1 } else { 0 };
+        self.steps = steps;
+        self.looks > STUCK_LOOKS
     }
 }

@@ -101,7 +101,7 @@ pub(crate) fn virtually<M: Meter>(
             meter,
             state: State::default(),
             steps: 0,
-            since_ns: 0,
+            looks: 0,
         });
         run_virtual(cores, first, slice_ns, stop)
     };

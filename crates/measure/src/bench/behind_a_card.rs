@@ -121,7 +121,7 @@ fn where_the_history_is_full_the_sequencer_waits() {
     assert_eq!((expected[0], received), (700_000, COUNT.into()), "nothing is lost");
     let (counted, received, told) = counted_on(7, Every::Period(20_000_000));
     assert_eq!((counted, received), (expected, COUNT.into()));
-    assert!(told > Some(u64::from(COUNT) / 10), "{told:?}");
+    assert!(told > Some(u64::from(COUNT) / 20), "{told:?}");
 }
 
 /// The elephant is promoted and demoted in turn. Once it is demoted next to nothing is told, and its packets wait at its core until the
@@ -130,7 +130,8 @@ fn where_the_history_is_full_the_sequencer_waits() {
 fn changes_do_not_wait_for_the_next_told_packet() {
     let mut bench = bench(3, Every::Packets(1_000), "elephant:packets=20000,flows=1000,share=0.9");
     bench.settings.descriptors = 64;
-    let trial = bench.trial(PPS / 20.0, 20_000, false, &NEVER).expect("a trial");
+    // They have room for what comes in 25 ms: longer than the machine does something else for, and shorter than the wait that is looked for.
+    let trial = bench.trial(PPS / 200.0, 20_000, false, &NEVER).expect("a trial");
     assert_eq!(trial.received(), 20_000, "{:?}", trial.cores);
 }
 
