@@ -30,7 +30,7 @@ fn verified(chain: &Chain, strategy: &'static dyn Strategy, cores: usize, pcap: 
     Some(verify(chain, &plan, &|| Ok(pcap.open()), &Progress::default()).expect("runs"))
 }
 
-/// The same word as `verify` has.
+/// What a sweep calls the comparison.
 fn swept(chain: &Chain, verified: Verified) -> Outcome {
     sweep::outcome(chain, &Ok(verified)).expect("it was not stopped")
 }

@@ -61,10 +61,10 @@ fn moving(chain: &Chain, strategy: &'static dyn Strategy, cores: usize, every: u
 #[derive(Debug, Default)]
 struct Tally {
     equal: u64,
-    /// Of the equal: runs in which `single` turned away what full tables turned away.
+    /// Equal runs in which `single` turned away what full tables turned away.
     told: u64,
     different: Vec<String>,
-    /// Of the equal: runs in which no table was full, and packets waited for flows.
+    /// Equal runs in which no table was full, and packets waited for flows.
     equal_with_waits: u64,
 }
 

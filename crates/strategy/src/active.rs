@@ -122,7 +122,7 @@ mod tests {
     }
 
     proptest! {
-        /// Of all ways to give the cores that many entries each, with one more to some of them, none moves fewer.
+        /// No other way to give the cores that many entries each, with one more to some of them, moves fewer.
         #[test]
         fn no_more_entries_move_than_have_to(owners in prop::collection::vec(0u16..6, 0..40), cores in 1usize..7) {
             let mut after = owners.clone();

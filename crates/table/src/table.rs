@@ -546,7 +546,7 @@ impl<K: FlowKey> FlowTable<K> {
         self.blocks.hash_flow(slot.0, number)
     }
 
-    /// The same of a flow that has no block here.
+    /// What [`FlowTable::hash_flow`] gives for a flow with this key, which need not have a block here.
     pub fn hash_key(&self, key: &K, number: u64) -> u64 {
         hash_bytes(&key.short().bits.to_le_bytes(), number)
     }

@@ -21,7 +21,7 @@ pub(crate) enum Keeping<'a> {
         functions: &'a [usize],
         /// Whether what passes is to be collected.
         is_watched: bool,
-        /// Where tables note what they turn away, if somebody asks.
+        /// Where tables note what they turn away, if they are to.
         notes: Option<Arc<Notes>>,
     },
     /// All cores have one table for each group, in stripes.
@@ -51,7 +51,7 @@ impl Keeping<'_> {
         }
     }
 
-    /// The same where tables note what they turn away.
+    /// Has tables note what they turn away, where they can.
     pub(crate) fn noting(self, to: &Arc<Notes>) -> Self {
         let notes = Some(Arc::clone(to));
         match self {

@@ -158,7 +158,7 @@ pub trait Function: Send + Sync {
     /// added up, as one number. See [`nf::WhenShared::Totals`].
     fn totals(&self, stages: &[Stage<'_>]) -> u64;
 
-    /// Of a function whose states cores share: whether of some key more passed than may, or less than has to, and how much.
+    /// Checks a function whose states cores share: that of no key more passed than may, or less than has to.
     /// See [`nf::WhenShared::Bound`]. `goes_on`: its flows began under another chain, whose packets it does not know.
     ///
     /// # Errors

@@ -71,7 +71,7 @@ pub(crate) struct Noting {
 }
 
 impl Noting {
-    /// Of the table of a function's group, whose flows go from core to core or stay.
+    /// For the table of a function's group, whose flows go from core to core or stay.
     pub(crate) fn of(notes: &Arc<Notes>, function: usize, moves: bool) -> Noting {
         let head = notes.heads[function];
         if moves {
@@ -81,7 +81,7 @@ impl Noting {
         Noting { notes: Arc::clone(notes), head, moves }
     }
 
-    /// Of a function's states that all cores share.
+    /// For a function's states that all cores share.
     pub(crate) fn of_shared(notes: &Arc<Notes>, function: usize) -> Noting {
         Noting::of(notes, notes.heads.len() / 2 + function, false)
     }

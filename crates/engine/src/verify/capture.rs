@@ -178,7 +178,7 @@ fn verify_beside(
         true => generations(&parts, &singles, &keeping_shared, &inherited),
         false => Vec::new(),
     };
-    let (single, run_again) = match first {
+    let (mut single, run_again) = match first {
         Some(first) => (first, run_of_single(&own)),
         None => {
             let single = comparing.run(run_of_single(&with_shared), Some(&other), &mut |_| {})?;
@@ -197,7 +197,7 @@ fn verify_beside(
             other: other.outcome.packets,
         });
     }
-    let mut found = comparing.compare(&single, &other);
+    let mut found = mem::take(if has_shared { &mut single.found } else { &mut other.found });
     let own_states = (0..chain.functions.len()).filter(|index| !followed.contains(index) && !stopped);
     let left_out = |index| allocation_events(chain, plan, index);
     let states = |tally: Tally, single: &Ran, other: &Ran| -> (Vec<_>, Vec<_>) {
@@ -251,21 +251,19 @@ fn verify_beside(
         is_told: has_shared,
     };
     let (keeping_told, told_run);
-    let mut unlike = single.unlike.clone().or(other.unlike.take());
     if !has_shared && may_explain(&verified, plan) {
         // What was turned away in the strategy's run is turned away again, and all else has to be the same.
         keeping_told = told(&mut turned_away, &other);
         told_run = generations(&parts, &singles, &keeping_told, &inherited);
         let mut told = comparing.run(run_of_single(&told_run), Some(&other), &mut |_| {})?;
-        unlike = told.unlike.take();
-        found = comparing.compare(&told, &other);
+        found = mem::take(&mut told.found);
         (verified.different, verified.is_told) = (found.different, true);
         (verified.digests, verified.allocation_events) = states(found.tally, &told, &other);
         verified.judged = docket.verdicts(chain, found.tally, heard(&other));
         verified.stopped |= told.outcome.stopped;
     }
     // Behind all that is noted of the strategy's run: it may be noted again.
-    if let Some(unlike) = unlike
+    if let Some(unlike) = found.first
         && !verified.stopped
     {
         let again = if verified.is_told { run_of_plan } else { run_again };

@@ -10,9 +10,9 @@ use wire::{Fields, Headers, Marks};
 use crate::chain::Chain;
 use crate::executor::outcome::RunOutcome;
 use crate::executor::seen::Seen;
-use crate::strategies::SINGLE;
 use crate::strategies::plan::{Plan, States};
 use crate::verify::compare::stages;
+use crate::verify::promises::allocates_otherwise;
 use crate::verify::verified::{Judged, Wrong};
 
 /// Which function of a chain is judged, and which are not.
@@ -81,7 +81,7 @@ pub(super) struct Tally {
 
 impl Docket {
     pub(super) fn of(chain: &Chain, plan: &Plan, is_reloaded: bool) -> Docket {
-        let renames = plan.states != States::Replicated && plan.strategy != SINGLE;
+        let renames = allocates_otherwise(plan);
         let hearing =
             Hearing { is_divided: false, shares: 1, spreads_by_port: false, evicts: false, in_flight: 0 };
         let mut docket = Docket { judged: None, not_judged: Vec::new(), renames };
@@ -116,7 +116,7 @@ impl Docket {
         reader: CaptureReader,
     ) -> Option<Trial<'a>> {
         let index = self.judged?;
-        let is_divided = plan.states != States::Replicated && plan.strategy != SINGLE;
+        let is_divided = allocates_otherwise(plan);
         let hearing = Hearing {
             is_divided,
             shares: if is_divided { shares(plan) as u64 } else { 1 },

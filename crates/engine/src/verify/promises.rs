@@ -74,7 +74,7 @@ pub(super) fn followed(chain: &Chain, plan: &Plan) -> Vec<usize> {
 }
 
 /// Whether cores may allocate otherwise than one core: each replica gives out what one core would, as one core does.
-fn allocates_otherwise(plan: &Plan) -> bool {
+pub(super) fn allocates_otherwise(plan: &Plan) -> bool {
     plan.states != States::Replicated && plan.strategy != SINGLE
 }
 

@@ -43,25 +43,27 @@ pub(super) struct Ran {
     /// By packet, where a function is judged.
     named: Vec<Named>,
     pub(super) heard: Heard,
-    /// The first packet whose answer is another than in the run beside it.
-    pub(super) unlike: Option<Unlike>,
+    /// What it differs in from the run beside it, as far as both have come.
+    pub(super) found: Found,
     pub(super) outcome: RunOutcome,
 }
 
-/// A packet of a run whose answer is another than in the run beside it.
-#[derive(Clone)]
+/// What a run differs in from the one beside it.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Packets.
+    pub(super) different: u64,
+    /// The first of them.
+    pub(super) first: Option<Unlike>,
+    pub(super) tally: Tally,
+}
+
+/// A packet whose answer is another than in the run beside this one.
 pub(super) struct Unlike {
     /// Its number, from 0.
     pub(super) seq: u64,
     /// The answer as this run gave it: a run that is not simulated need not give it again.
     pub(super) answer: Answer,
-}
-
-/// What two runs differ in.
-pub(super) struct Found {
-    /// Packets.
-    pub(super) different: u64,
-    pub(super) tally: Tally,
 }
 
 impl Comparing<'_> {
@@ -75,7 +77,7 @@ impl Comparing<'_> {
         let mut trial = self.trial(run.plan)?;
         let empty = self.empty();
         let (mut answers, mut named): (Vec<u64>, Vec<Named>) = (Vec::new(), Vec::new());
-        let mut unlike: Option<Unlike> = None;
+        let mut found = Found::default();
         let mut see = |seen: &Seen<'_>| {
             let mut rename = Edits::NONE;
             if let Some(trial) = &mut trial {
@@ -84,11 +86,12 @@ impl Comparing<'_> {
                 rename = self.renamed(&ruling);
             }
             let own = (fingerprint(seen, self.mask, &rename), named.last().copied());
-            if unlike.is_none()
-                && let Some(other) = beside.and_then(|ran| ran.packet(answers.len()))
-                && !is_same(other, own, &mut Tally::default())
+            if let Some(other) = beside.and_then(|ran| ran.packet(answers.len()))
+                && !is_same(other, own, &mut found.tally)
             {
-                unlike = Some(Unlike { seq: seen.stamp.seq, answer: answer(seen, self.mask, &rename) });
+                let (seq, answer) = (seen.stamp.seq, || answer(seen, self.mask, &rename));
+                found.different += 1;
+                found.first.get_or_insert_with(|| Unlike { seq, answer: answer() });
             }
             answers.push(own.0);
             see(seen);
@@ -99,18 +102,7 @@ impl Comparing<'_> {
         let outcome = on_demand(|| replay_generations(run.generations, input, self.progress, &mut see))
             .map_err(VerifyError::Run)?;
         let heard = trial.map(|trial| trial.end(&outcome)).unwrap_or_default();
-        Ok(Ran { answers, named, heard, unlike, outcome })
-    }
-
-    /// Compares two runs, as far as both have come.
-    pub(super) fn compare(&self, one: &Ran, other: &Ran) -> Found {
-        let mut found = Found { different: 0, tally: Tally::default() };
-        for at in 0..one.answers.len() {
-            if let (Some(one), Some(other)) = (one.packet(at), other.packet(at)) {
-                found.different += u64::from(!is_same(one, other, &mut found.tally));
-            }
-        }
-        found
+        Ok(Ran { answers, named, heard, found, outcome })
     }
 
     /// A packet's flow, and its whole answer in a run that is done once more up to there. `None` if that is stopped.

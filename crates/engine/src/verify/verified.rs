@@ -214,7 +214,7 @@ pub struct SharedCheck {
     pub behind: Option<String>,
     /// Why that does not hold, if so.
     pub failure: Option<String>,
-    /// The same where it need not, since the function's own table was full.
+    /// Why the promise does not hold where it need not, since the function's own table was full.
     pub excused: Option<String>,
 }
 

@@ -52,16 +52,14 @@ pub(super) struct Rules {
 
 /// A judge of one run.
 pub(super) fn judge(rules: Rules, hearing: Hearing) -> Box<dyn Judge> {
-    let Hearing { in_flight, .. } = hearing;
     let counts = Counts::default();
     let (lives, pairs, cut, ahead) = (Lives::default(), BTreeMap::new(), None, Vec::new());
-    Box::new(NatJudge { rules, hearing, in_flight, lives, pairs, counts, cut, ahead, seq: 0, now_ns: 0 })
+    Box::new(NatJudge { rules, hearing, lives, pairs, counts, cut, ahead, seq: 0, now_ns: 0 })
 }
 
 struct NatJudge {
     rules: Rules,
     hearing: Hearing,
-    in_flight: u64,
     lives: Lives,
     /// By inside host: its external address.
     pairs: BTreeMap<[u8; 4], [u8; 4]>,
@@ -81,7 +79,7 @@ struct NatJudge {
 #[derive(Default)]
 struct Counts {
     made: u64,
-    /// Of these, how many have shown their external endpoints.
+    /// How many mappings have shown their external endpoints.
     shown: u64,
     parity_lost: u64,
     packets_out: u64,
@@ -116,9 +114,9 @@ enum Way {
     Past,
 }
 
-/// A packet as it came.
+/// A packet as it came, and what became of it.
 #[derive(Clone, Copy, Debug)]
-struct Came {
+struct Came<'a> {
     kind: Kind,
     way: Way,
     is_fragment: bool,
@@ -130,6 +128,9 @@ struct Came {
     /// Likewise the receiver's.
     dst: Endpoint,
     ends: Ends,
+    left: Left<'a>,
+    /// The ends with which it left, if it did and they can be read.
+    sent: Option<Ends>,
 }
 
 /// What has to become of a packet.
@@ -152,16 +153,12 @@ impl Judge for NatJudge {
         let mut ruling = Ruling::NONE;
         let headers = wire::parse(passage.link, passage.came, passage.wire_len);
         let Some(came) = self.came(&headers, passage) else { return ruling };
-        let sent = match passage.left {
-            Left::Sent(bytes) => Ends::of(passage.link, bytes, bytes.len() as u32),
-            _ => None,
-        };
-        let judged = self.due(&came, passage.left, sent, &mut ruling).and_then(|due| {
+        let judged = self.due(&came, &mut ruling).and_then(|due| {
             if let (Due::Changed { src: Some(_), .. }, Left::Sent(_)) = (due, passage.left) {
                 ruling.rename.set_src(came.src.wire_addr());
                 ruling.rename.set_src_port(came.src.port);
             }
-            check(due, &came, passage, sent)
+            check(due, &came, passage)
         });
         ruling.wrong = judged.err().map(|why| format!("{}: {why}", came.ends));
         ruling
@@ -201,7 +198,7 @@ impl Judge for NatJudge {
 
 impl NatJudge {
     /// `None` if the packet is not IPv4, or its ends cannot be read.
-    fn came(&self, headers: &Headers, passage: &Passage<'_>) -> Option<Came> {
+    fn came<'a>(&self, headers: &Headers, passage: &Passage<'a>) -> Option<Came<'a>> {
         if !headers.marks.contains(Marks::IPV4) {
             return None;
         }
@@ -233,20 +230,19 @@ impl NatJudge {
             src: Endpoint { addr: from, port: headers.src_port },
             dst: Endpoint { addr: to, port: headers.dst_port },
             ends,
+            left: passage.left,
+            sent: match passage.left {
+                Left::Sent(bytes) => Ends::of(passage.link, bytes, bytes.len() as u32),
+                _ => None,
+            },
         })
     }
 
-    fn due(
-        &mut self,
-        came: &Came,
-        left: Left<'_>,
-        sent: Option<Ends>,
-        ruling: &mut Ruling,
-    ) -> Result<Due, String> {
+    fn due(&mut self, came: &Came<'_>, ruling: &mut Ruling) -> Result<Due, String> {
         match (came.kind, came.way) {
             (_, Way::Past) => return Ok(Due::Unchanged),
-            (Kind::Transport, _) if !came.is_fragment => return self.of_connection(came, left, sent, ruling),
-            (Kind::Request, Way::Out) if !came.is_fragment => return self.outbound(came, left, sent, ruling),
+            (Kind::Transport, _) if !came.is_fragment => return self.of_connection(came, ruling),
+            (Kind::Request, Way::Out) if !came.is_fragment => return self.outbound(came, ruling),
             _ => {}
         }
         if !matches!(came.kind, Kind::Error { .. }) {
@@ -257,24 +253,18 @@ impl NatJudge {
             (Kind::OtherProtocol, _) => Ok(Due::Drop(UNTRANSLATED)),
             _ if came.is_fragment => Ok(Due::Drop(FRAGMENT)),
             (Kind::OtherMessage, _) => Ok(Due::Drop(UNTRANSLATED)),
-            (Kind::Error { from_destination }, _) => self.error(came, from_destination, left, sent, ruling),
-            (Kind::Reply, Way::In) => self.inbound(came, left, sent, ruling),
+            (Kind::Error { from_destination }, _) => self.error(came, from_destination, ruling),
+            (Kind::Reply, Way::In) => self.inbound(came, ruling),
             (_, Way::Out) => Ok(Due::Drop(NO_MAPPING)),
             _ => Ok(self.unmatched()),
         }
     }
 
-    fn of_connection(
-        &mut self,
-        came: &Came,
-        left: Left<'_>,
-        sent: Option<Ends>,
-        ruling: &mut Ruling,
-    ) -> Result<Due, String> {
+    fn of_connection(&mut self, came: &Came<'_>, ruling: &mut Ruling) -> Result<Due, String> {
         match came.way {
-            Way::Out | Way::Past => self.outbound(came, left, sent, ruling),
-            Way::In => self.inbound(came, left, sent, ruling),
-            Way::Hairpin => self.hairpin(came, left, sent, ruling),
+            Way::Out | Way::Past => self.outbound(came, ruling),
+            Way::In => self.inbound(came, ruling),
+            Way::Hairpin => self.hairpin(came, ruling),
         }
     }
 
@@ -292,30 +282,29 @@ impl NatJudge {
     }
 
     /// A packet of the owner of a mapping that tells nothing more.
-    fn refresh(&mut self, came: &Came) {
+    fn refresh(&mut self, came: &Came<'_>) {
+        let key = (came.src, came.protocol);
         let has_key = matches!(came.kind, Kind::Transport | Kind::Request);
-        let Some(life) = self.lives.of_inside((came.src, came.protocol), self.now_ns).filter(|_| has_key)
-        else {
-            return;
-        };
-        let phase = life.phase;
+        if let Some(life) = self.lives.of_inside(key, self.now_ns).filter(|_| has_key) {
+            let phase = life.phase;
+            self.renew(key, phase);
+        }
+    }
+
+    /// A mapping begins its time-out anew.
+    fn renew(&mut self, key: Key, phase: Phase) {
         let deadline_ns = self.now_ns.saturating_add(self.timeout_ns(phase));
-        if let Some(life) = self.lives.of_inside((came.src, came.protocol), self.now_ns) {
+        if let Some(life) = self.lives.of_inside(key, self.now_ns) {
             life.touch(self.seq, deadline_ns);
+            life.phase = phase;
         }
     }
 
     /// A packet that leaves by the mapping of its sender, which is made if need be.
-    fn outbound(
-        &mut self,
-        came: &Came,
-        left: Left<'_>,
-        sent: Option<Ends>,
-        ruling: &mut Ruling,
-    ) -> Result<Due, String> {
+    fn outbound(&mut self, came: &Came<'_>, ruling: &mut Ruling) -> Result<Due, String> {
         let key = (came.src, came.protocol);
-        let shown = sent.map(|ends| ends.src);
-        let refused = match left {
+        let shown = came.sent.map(|ends| ends.src);
+        let refused = match came.left {
             Left::Dropped(reason @ (NO_PORT | TABLE_FULL)) => Some(reason),
             Left::Dropped(reason) => return Err(format!("dropped as {}, though it goes out", name(reason))),
             _ => None,
@@ -323,12 +312,7 @@ impl NatJudge {
         if let Some(life) = self.lives.of_inside(key, self.now_ns).copied() {
             let is_same = shown.is_none() || life.external.is_none() || life.external == shown;
             if is_same && refused.is_none() {
-                let phase = life.phase.after(came.flags, came.dst);
-                let deadline_ns = self.now_ns.saturating_add(self.timeout_ns(phase));
-                if let Some(life) = self.lives.of_inside(key, self.now_ns) {
-                    life.touch(self.seq, deadline_ns);
-                    life.phase = phase;
-                }
+                self.renew(key, life.phase.after(came.flags, came.dst));
                 ruling.own = life.made;
                 self.counts.packets_out += 1;
                 if let (None, Some(external)) = (life.external, shown) {
@@ -363,14 +347,8 @@ impl NatJudge {
         }
     }
 
-    fn inbound(
-        &mut self,
-        came: &Came,
-        left: Left<'_>,
-        sent: Option<Ends>,
-        ruling: &mut Ruling,
-    ) -> Result<Due, String> {
-        let due = self.receiver(came, left, sent.map(|ends| ends.dst), ruling)?;
+    fn inbound(&mut self, came: &Came<'_>, ruling: &mut Ruling) -> Result<Due, String> {
+        let due = self.receiver(came, came.sent.map(|ends| ends.dst), ruling)?;
         self.counts.packets_in += u64::from(matches!(due, Due::Changed { .. }));
         if due == Due::Either {
             // Whoever gets it, it was let in: what is not matched would have been dropped.
@@ -379,22 +357,16 @@ impl NatJudge {
         Ok(due)
     }
 
-    fn hairpin(
-        &mut self,
-        came: &Came,
-        left: Left<'_>,
-        sent: Option<Ends>,
-        ruling: &mut Ruling,
-    ) -> Result<Due, String> {
+    fn hairpin(&mut self, came: &Came<'_>, ruling: &mut Ruling) -> Result<Due, String> {
         let to = match self.rules.hairpinning {
-            true => self.receiver(came, left, sent.map(|ends| ends.dst), ruling)?,
+            true => self.receiver(came, came.sent.map(|ends| ends.dst), ruling)?,
             false => self.unmatched(),
         };
         let (Due::Changed { .. } | Due::Either) = to else {
             self.refresh(came);
             return Ok(to);
         };
-        let due = self.outbound(came, left, sent, ruling)?;
+        let due = self.outbound(came, ruling)?;
         self.counts.hairpinned += u64::from(matches!(due, Due::Changed { .. }));
         match (due, to) {
             (Due::Changed { src, .. }, Due::Changed { dst, .. }) => Ok(Due::Changed { src, dst }),
@@ -404,20 +376,13 @@ impl NatJudge {
     }
 
     /// An error changes no mapping.
-    fn error(
-        &mut self,
-        came: &Came,
-        from_destination: bool,
-        left: Left<'_>,
-        sent: Option<Ends>,
-        ruling: &mut Ruling,
-    ) -> Result<Due, String> {
+    fn error(&mut self, came: &Came<'_>, from_destination: bool, ruling: &mut Ruling) -> Result<Due, String> {
         let key = (came.src, came.protocol);
         let sender = match from_destination && came.way != Way::In {
             true => self.lives.of_inside(key, self.now_ns).copied(),
             false => None,
         };
-        let is_let_go = !matches!(left, Left::Dropped(_)) && from_destination && came.way != Way::In;
+        let is_let_go = !matches!(came.left, Left::Dropped(_)) && from_destination && came.way != Way::In;
         let sender = sender.or_else(|| is_let_go.then(|| self.revive(key, "sends an error"))?);
         let mut dst = None;
         if came.way != Way::Out {
@@ -428,7 +393,7 @@ impl NatJudge {
             if came.way == Way::Hairpin && sender.is_none() && has_receiver {
                 return Ok(Due::Drop(NO_MAPPING));
             }
-            match self.receiver(came, left, sent.and_then(|ends| Some(ends.quoted?.0)), ruling)? {
+            match self.receiver(came, came.sent.and_then(|ends| Some(ends.quoted?.0)), ruling)? {
                 Due::Changed { dst: to, .. } => dst = to,
                 Due::Either => {}
                 other => return Ok(other),
@@ -440,13 +405,13 @@ impl NatJudge {
         }
         let Some(sender) = sender else { return Ok(Due::Drop(NO_MAPPING)) };
         ruling.own = sender.made;
-        if left == Left::Dropped(NO_MAPPING) {
+        if came.left == Left::Dropped(NO_MAPPING) {
             self.cut(key, &format!("an error of {} was dropped as no-mapping, and it has one", came.src));
             return Ok(Due::Drop(NO_MAPPING));
         }
         self.counts.errors += 1;
         self.counts.hairpinned += u64::from(came.way == Way::Hairpin);
-        let shown = sent.and_then(|ends| Some(ends.quoted?.1));
+        let shown = came.sent.and_then(|ends| Some(ends.quoted?.1));
         if let (None, Some(external)) = (sender.external, shown) {
             self.show(key, external, false)?;
         }
@@ -456,16 +421,15 @@ impl NatJudge {
     /// Who gets what is sent to an external endpoint: nobody, or a changed destination. `to` is who got it, if that shows.
     fn receiver(
         &mut self,
-        came: &Came,
-        left: Left<'_>,
+        came: &Came<'_>,
         to: Option<Endpoint>,
         ruling: &mut Ruling,
     ) -> Result<Due, String> {
         let external = (came.dst, came.protocol);
-        let in_flight = if came.way == Way::Hairpin { self.in_flight } else { 0 };
+        let in_flight = if came.way == Way::Hairpin { self.hearing.in_flight } else { 0 };
         if let Some((owner, made)) = self.lives.of_external(external, self.now_ns) {
             ruling.meant = made;
-            let is_missed = left == Left::Dropped(NO_MAPPING);
+            let is_missed = came.left == Left::Dropped(NO_MAPPING);
             // An evicted mapping's port may be another's, which has not been seen yet.
             let is_others = to.is_some_and(|to| to != owner.0 && self.is_unseen((to, came.protocol)));
             if !is_missed && !is_others {
@@ -479,7 +443,11 @@ impl NatJudge {
         }
         let Some(to) = to.filter(|to| *to != came.dst) else {
             let may_be_anyone = self.lives.has_unseen() || in_flight > 0 || self.hearing.evicts;
-            return Ok(if left == Left::Unseen && may_be_anyone { Due::Either } else { self.unmatched() });
+            return Ok(if came.left == Left::Unseen && may_be_anyone {
+                Due::Either
+            } else {
+                self.unmatched()
+            });
         };
         let inside = (to, came.protocol);
         let had_it = self.lives.was_of(external, inside);
@@ -583,7 +551,7 @@ impl NatJudge {
     }
 
     /// Where one core has all ports, some external address has to have none left.
-    fn no_port_left(&mut self, came: &Came) -> Result<(), String> {
+    fn no_port_left(&mut self, came: &Came<'_>) -> Result<(), String> {
         self.counts.no_port += 1;
         let cannot_be_told = self.hearing.is_divided || self.hearing.evicts || self.lives.has_unseen();
         if cannot_be_told || self.counts.no_port > REFUSALS_LOOKED_INTO {
@@ -603,14 +571,14 @@ impl NatJudge {
 }
 
 /// Whether what is due became of a packet.
-fn check(due: Due, came: &Came, passage: &Passage<'_>, sent: Option<Ends>) -> Result<(), String> {
+fn check(due: Due, came: &Came<'_>, passage: &Passage<'_>) -> Result<(), String> {
     let bytes = match (due, passage.left) {
         (Due::Drop(due), Left::Dropped(reason)) if due == reason => return Ok(()),
         (Due::Drop(due), Left::Dropped(reason)) => {
             return Err(format!("dropped as {}, and not as {}", name(reason), name(due)));
         }
         (Due::Drop(due), _) => {
-            let sent = sent.map_or_else(String::new, |ends| format!(", and left as {ends}"));
+            let sent = came.sent.map_or_else(String::new, |ends| format!(", and left as {ends}"));
             return Err(format!("not dropped as {}{sent}", name(due)));
         }
         (_, Left::Dropped(reason)) => return Err(format!("dropped as {}", name(reason))),
@@ -629,7 +597,7 @@ fn check(due: Due, came: &Came, passage: &Passage<'_>, sent: Option<Ends>) -> Re
             expected.quoted = expected.quoted.map(|(_, to)| (inside, to));
         }
     }
-    match sent {
+    match came.sent {
         Some(sent) if sent == expected => {}
         Some(sent) => return Err(format!("left as {sent}, and not as {expected}")),
         None => return Err("left, and its ends cannot be read".into()),

@@ -30,7 +30,7 @@ impl fmt::Display for Endpoint {
 pub(super) struct Ends {
     pub(super) src: Endpoint,
     pub(super) dst: Endpoint,
-    /// Of an ICMP error: source and destination of the packet that it quotes.
+    /// Source and destination of the packet that an ICMP error quotes.
     pub(super) quoted: Option<(Endpoint, Endpoint)>,
 }
 
