@@ -232,9 +232,14 @@ impl FlowKey for Connection {
 
     #[inline]
     fn of(headers: &Headers) -> Connection {
-        if headers.protocol == protocol::ICMP {
-            return Connection::of_icmp(headers);
-        }
+        let answer;
+        let headers = match headers.protocol {
+            protocol::ICMP => {
+                answer = Connection::quoted(headers).unwrap_or(*headers);
+                &answer
+            }
+            _ => headers,
+        };
         Connection::between(headers)
     }
 
@@ -381,11 +386,6 @@ impl Connection {
             return None;
         }
         Some(Headers { src: headers.quoted_destination()?, protocol, ..*headers })
-    }
-
-    #[cold]
-    fn of_icmp(headers: &Headers) -> Connection {
-        Connection::between(&Connection::quoted(headers).unwrap_or(*headers))
     }
 
     #[inline]

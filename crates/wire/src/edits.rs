@@ -197,7 +197,7 @@ impl Edits {
         }
         let set = match self.applicable_to_plain(headers) {
             Some(set) => set,
-            None => self.applicable_to(headers),
+            None => self.applied_to_others(headers),
         };
         if set.contains(Fields::SRC_ADDR) {
             headers.src = self.src;
@@ -211,9 +211,6 @@ impl Edits {
         if set.contains(Fields::DST_PORT) {
             headers.dst_port = self.dst_port;
         }
-        if matches!(headers.protocol, protocol::ICMP | protocol::ICMPV6) {
-            headers.follow_icmp_edits(set);
-        }
         if set.contains(Fields::TTL) {
             headers.ttl = self.ttl;
         }
@@ -223,6 +220,16 @@ impl Edits {
         if set.contains(Fields::VLAN) {
             self.apply_vlan_to_headers(headers);
         }
+    }
+
+    /// Which of the edits a packet takes that is not plain. What else an ICMP message says of them already follows.
+    #[inline(never)]
+    fn applied_to_others(&self, headers: &mut Headers) -> Fields {
+        let set = self.applicable_to(headers);
+        if matches!(headers.protocol, protocol::ICMP | protocol::ICMPV6) {
+            headers.follow_icmp_edits(set, self.src, self.src_port, self.dst_port);
+        }
+        set
     }
 
     /// The header fields that must be right for those of `wanted` to be right after edits of `edited`: headers

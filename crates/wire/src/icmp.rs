@@ -226,16 +226,17 @@ impl Headers {
         }
     }
 
-    /// Addresses or ports of an ICMP message have been edited: what else it says of them follows.
+    /// The source or the ports of an ICMP message become these, as far as they are among `edited`: what else it says of
+    /// them follows.
     #[cold]
-    pub(crate) fn follow_icmp_edits(&mut self, edited: Fields) {
+    pub(crate) fn follow_icmp_edits(&mut self, edited: Fields, src: Addr, src_port: u16, dst_port: u16) {
         let identifier = match Shape::of(self) {
-            Some(Shape::Request) if edited.contains(Fields::SRC_PORT) => self.src_port,
-            Some(Shape::Reply) if edited.contains(Fields::DST_PORT) => self.dst_port,
+            Some(Shape::Request) if edited.contains(Fields::SRC_PORT) => src_port,
+            Some(Shape::Reply) if edited.contains(Fields::DST_PORT) => dst_port,
             Some(Shape::Error { .. }) if edited.contains(Fields::SRC_ADDR) => {
                 // The quoted destination is now whom the error comes from.
                 self.tcp_shape = (self.tcp_shape | ERROR) & !FROM_ANOTHER;
-                self.ack = Headers::word_of(self.src);
+                self.ack = Headers::word_of(src);
                 return;
             }
             _ => return,

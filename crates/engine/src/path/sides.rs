@@ -75,9 +75,17 @@ impl Sides {
         }
     }
 
-    /// Whether the source address is of no side, unless it is inside.
+    /// Whether the source address is of no side, unless it is inside. Of IPv4 two comparisons say no.
     #[inline]
     fn may_be_of_no_side(&self, headers: &Headers) -> bool {
+        let last = u32::from_be_bytes(headers.src.last4());
+        let may_be =
+            last == 0 || last >> 16 == 0xa9fe || headers.marks.intersects(self.without_inside | Marks::IPV6);
+        may_be && self.is_of_no_family_inside_or_one_link(headers)
+    }
+
+    #[inline(never)]
+    fn is_of_no_family_inside_or_one_link(&self, headers: &Headers) -> bool {
         headers.marks.intersects(self.without_inside) || is_of_one_link(headers.src)
     }
 
@@ -122,7 +130,6 @@ impl Sides {
 }
 
 /// Whether an address is valid on one link alone: link-local (RFC 3927, RFC 4291 §2.5.6), or none (`0.0.0.0`, `::`).
-#[inline]
 fn is_of_one_link(address: Addr) -> bool {
     match address.to_v4() {
         Some(octets) => matches!(octets, [169, 254, ..] | [0, 0, 0, 0]),

@@ -195,6 +195,17 @@ pub(crate) struct Runs<'a> {
     pub(crate) slots: &'a [Slot; BATCH_PACKETS],
 }
 
+/// What a packet is looked up by. Inlined into both loops over a batch.
+#[inline(always)]
+fn wanted_of(
+    headers: &Headers,
+    short: &impl Fn(&Headers) -> Short,
+    hash: &impl Fn(Short, &Headers) -> u32,
+) -> Wanted {
+    let short = short(headers);
+    Wanted::new(short, hash(short, headers))
+}
+
 /// Where each packet of a batch finds its flow.
 pub(crate) struct Located {
     pub(crate) wanted: [Wanted; BATCH_PACKETS],
@@ -244,17 +255,14 @@ impl Located {
         short: impl Fn(&Headers) -> Short,
         hash: &impl Fn(Short, &Headers) -> u32,
     ) {
-        let wanted = |headers: &Headers| {
-            let short = short(headers);
-            Wanted::new(short, hash(short, headers))
-        };
         let headers = &*batch.headers;
         match count_of_first(packets) {
             Some(count) => {
                 let all = headers.iter().zip(&mut self.wanted).take(count);
-                all.for_each(|(headers, to)| *to = wanted(headers));
+                all.for_each(|(headers, to)| *to = wanted_of(headers, &short, hash));
             }
-            None => bits(packets).for_each(|packet| self.wanted[packet] = wanted(&headers[packet])),
+            None => bits(packets)
+                .for_each(|packet| self.wanted[packet] = wanted_of(&headers[packet], &short, hash)),
         }
     }
 

@@ -29,6 +29,8 @@ pub(super) struct Packet {
 /// 0 version, header length | 1 TOS | 2 total length | 4 identification | 6 flags, fragment offset
 /// 8 TTL | 9 protocol | 10 checksum | 12 source | 16 destination | 20 options
 /// ```
+// Whether the compiler inlines it by itself differs by build.
+#[inline(always)]
 pub(super) fn parse_ipv4(frame: &[u8], wire_len: usize, headers: &mut Headers) -> Result<Packet, Malformed> {
     let start = usize::from(headers.l3_offset);
     let bytes = frame.get(start..).unwrap_or_default();
@@ -77,6 +79,7 @@ pub(super) fn parse_ipv4(frame: &[u8], wire_len: usize, headers: &mut Headers) -
 /// 0 version, traffic class, flow label | 4 payload length | 6 next header | 7 hop limit
 /// 8 source | 24 destination | 40
 /// ```
+#[inline(always)]
 pub(super) fn parse_ipv6(frame: &[u8], wire_len: usize, headers: &mut Headers) -> Result<Packet, Malformed> {
     let start = usize::from(headers.l3_offset);
     let bytes = frame.get(start..).unwrap_or_default();
@@ -103,7 +106,9 @@ pub(super) fn parse_ipv6(frame: &[u8], wire_len: usize, headers: &mut Headers) -
     if headers.src.to_v4().is_some() || headers.dst.to_v4().is_some() {
         return Err(Malformed::MappedAddress);
     }
-    parse_extensions(&frame[..end.min(frame.len())], len, headers)?;
+    if extension_len(headers.protocol, 0).is_some() {
+        parse_extensions(&frame[..end.min(frame.len())], len, headers)?;
+    }
     Ok(Packet { end, is_jumbogram: payload_len == 0 })
 }
 
@@ -115,6 +120,7 @@ fn address(header: &[u8; 40], offset: usize) -> Addr {
 
 /// Moves `protocol` and `l4_offset` past the extension headers in `readable`, the frame up to the
 /// packet's end. `packet_len` is the packet's length with its header.
+#[inline(never)]
 fn parse_extensions(readable: &[u8], packet_len: usize, headers: &mut Headers) -> Result<(), Malformed> {
     for count in 0.. {
         let kind = headers.protocol;

@@ -12,16 +12,7 @@ pub(super) fn parse_transport(frame: &[u8], packet: Packet, headers: &mut Header
     match headers.protocol {
         protocol::TCP => parse_tcp(bytes, wire_len, headers),
         protocol::UDP => parse_udp(bytes, wire_len, packet.is_jumbogram, headers),
-        protocol::ICMP => {
-            parse_icmp(bytes, [0, 8, 13, 14], headers)?;
-            parse_icmp_ports(bytes, headers);
-            Ok(())
-        }
-        protocol::ICMPV6 => {
-            parse_icmp(bytes, [128, 129, 128, 129], headers)?;
-            parse_icmpv6_ports(bytes, headers);
-            Ok(())
-        }
+        protocol::ICMP | protocol::ICMPV6 => parse_icmp_message(bytes, headers),
         protocol::SCTP | protocol::DCCP => {
             let ports = bytes.first_chunk::<4>().ok_or(Malformed::PortsTruncated)?;
             headers.src_port = be16(ports, 0);
@@ -85,6 +76,20 @@ fn parse_udp(
     Ok(())
 }
 
+/// Apart, for the sake of the registers that other packets' parse has.
+#[cold]
+#[inline(never)]
+fn parse_icmp_message(bytes: &[u8], headers: &mut Headers) -> Result<(), Malformed> {
+    if headers.protocol == protocol::ICMP {
+        parse_icmp(bytes, [0, 8, 13, 14], headers)?;
+        parse_icmp_ports(bytes, headers);
+    } else {
+        parse_icmp(bytes, [128, 129, 128, 129], headers)?;
+        parse_icmpv6_ports(bytes, headers);
+    }
+    Ok(())
+}
+
 /// RFC 792, RFC 4443: `0 type | 1 code | 2 checksum | 4 identifier of a query | 8`. Every message that
 /// is defined has these 8 bytes.
 fn parse_icmp(bytes: &[u8], queries: [u8; 4], headers: &mut Headers) -> Result<(), Malformed> {
@@ -98,7 +103,6 @@ fn parse_icmp(bytes: &[u8], queries: [u8; 4], headers: &mut Headers) -> Result<(
 }
 
 /// What a message over IPv4 has in place of ports: see [`IcmpPorts`](crate::IcmpPorts).
-#[cold]
 fn parse_icmp_ports(message: &[u8], headers: &mut Headers) {
     let (Some(header), true) = (message.first_chunk::<8>(), headers.marks.contains(Marks::IPV4)) else {
         return;
@@ -140,8 +144,7 @@ fn parse_quote(message: &[u8], headers: &mut Headers) -> Option<Shape> {
     Some(Shape::Error { quoted, is_from_destination: dst == headers.src })
 }
 
-/// The same of an ICMPv6 error.
-#[cold]
+/// What an ICMPv6 error has in place of ports.
 fn parse_icmpv6_ports(message: &[u8], headers: &mut Headers) {
     if !headers.marks.contains(Marks::IPV6) {
         return;
