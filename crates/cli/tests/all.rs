@@ -62,6 +62,8 @@ mod own_moves;
 mod own_sockets;
 #[path = "p4.rs"]
 mod p4;
+#[path = "pages.rs"]
+mod pages;
 #[path = "path_mtu.rs"]
 mod path_mtu;
 #[path = "plan.rs"]

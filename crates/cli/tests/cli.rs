@@ -291,39 +291,6 @@ fn help_shows_examples_and_exit_statuses() {
     }
 }
 
-/// The README's `$ paceline` commands print what it shows, times aside.
-#[test]
-fn the_readme_shows_what_the_program_prints() {
-    let readme = fs::read_to_string(root().join("README.md")).expect("a README");
-    let shown = readme.split("```console\n").nth(1).expect("a console block");
-    let shown = shown.split("```").next().expect("its end");
-    let out = Scratch::new("readme.pcap", b"");
-    let mut commands = 0;
-    for part in shown.split("$ paceline ").skip(1) {
-        let (command, expected) = part.split_once('\n').expect("a command line");
-        let mut args: Vec<&str> = command.split_whitespace().collect();
-        if let Some(at) = args.iter().position(|arg| *arg == "--out") {
-            args[at + 1] = out.path();
-        }
-        let printed = stdout(&paceline(&args));
-        let is_timed = |line: &&str| line.contains("(measured)") || line.contains("written to");
-        // Cores' lines end in their nanoseconds per packet.
-        let untimed = |text: &str| -> Vec<String> {
-            let lines = text.lines().filter(|line| !is_timed(line) && !line.trim().is_empty());
-            let mut in_cores = false;
-            let cut = |line: &str| {
-                in_cores = (in_cores || line == "Cores") && !line.contains("events");
-                let end = if in_cores { line.rfind('|').unwrap_or(line.len()) } else { line.len() };
-                line[..end].trim_end().to_owned()
-            };
-            lines.map(cut).collect()
-        };
-        assert_eq!(untimed(expected), untimed(&printed), "paceline {command}");
-        commands += 1;
-    }
-    assert_eq!(commands, 2);
-}
-
 /// Runs with the capture, or what stands in for it, on standard input.
 fn paceline_fed(args: &[&str], input: &[u8]) -> Output {
     let mut child = start(args);

@@ -132,20 +132,24 @@ fn bytes_in_pages_are_those_that_functions_have() {
     let all = carried();
     let of = |name: &str| all.iter().find(|carried| carried.name == name).expect("a stock function");
     let typed = |name: &str| of(name).typed.expect("it has history of version 2");
-    let readme = source("README.md");
+    let functions = source("docs/functions.md");
     for Carried { name, headers, typed, .. } in &all {
-        let row = readme.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
-        let row = row.unwrap_or_else(|| panic!("`{name}` has a row in README.md"));
+        let row = functions.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+        let row = row.unwrap_or_else(|| panic!("`{name}` has a row in docs/functions.md"));
         let typed = typed.map_or("-".to_owned(), |bytes| bytes.to_string());
         let cell = row.split(" | ").nth(3).unwrap_or_default();
-        assert_eq!(cell, format!("{headers}, {typed}"), "README.md on `{name}`, carried in versions 1 and 2");
+        assert_eq!(
+            cell,
+            format!("{headers}, {typed}"),
+            "docs/functions.md on `{name}`, carried in versions 1 and 2"
+        );
     }
     let scan = of("port-scan").state_bytes;
     let keeping = all.iter().filter(|carried| carried.state_bytes > 0).filter_map(|carried| carried.typed);
     let (least, most) = (keeping.clone().min().unwrap_or(0), keeping.max().unwrap_or(0));
     let (ddos, tracker, policer) = (of("ddos"), of("conntrack"), of("policer"));
     let said = [
-        ("README.md", format!("finds sources that try many ports, in {scan} bytes of state each")),
+        ("docs/functions.md", format!("finds sources that try many ports, in {scan} bytes of state each")),
         ("crates/nfs/src/port_scan.rs", format!("A state is {scan} bytes")),
         ("crates/nfs/src/statistics.rs", format!("A record is {} bytes", of("flow-statistics").state_bytes)),
         (
@@ -241,7 +245,8 @@ fn has_unsafe(folder: &Path) -> bool {
 fn the_contract_has_as_many_items_as_is_said() {
     let items = super::contract::items(&source("crates/nf/src/function.rs")).len();
     let said = format!("`NetworkFunction` has {items} items");
-    assert!(in_one_line("ARCHITECTURE.md").contains(&said), "ARCHITECTURE.md should say: {said}");
+    let page = "docs/decisions/02-extras-by-theme.md";
+    assert!(in_one_line(page).contains(&said), "{page} should say: {said}");
 }
 
 /// The rows of the table of crates: name, and what is unsafe in it.
