@@ -36,8 +36,11 @@ impl<'a, L: Layout> History<'a, L> {
     /// still be false: the format has no checksum of its own, Ethernet's is around it.
     pub fn parse(bytes: &'a [u8], layout: &'a L) -> Result<History<'a, L>, Rejected> {
         let Some(start) = header_offset(bytes) else {
-            let is_cut = bytes.len() < MAGIC.len() && MAGIC.starts_with(bytes);
-            return Err(if is_cut { Rejected::HeaderTruncated } else { Rejected::NotHistory });
+            return Err(if MAGIC.starts_with(bytes) {
+                Rejected::HeaderTruncated
+            } else {
+                Rejected::NotHistory
+            });
         };
         let (header, rest) =
             PrefixHeader::ref_from_prefix(&bytes[start..]).map_err(|_| Rejected::HeaderTruncated)?;

@@ -219,6 +219,13 @@ mod tests {
         assert_eq!((most_runs.runs().len(), most_runs.item_len()), (MAX_RUNS, 8 + 33));
     }
 
+    #[test]
+    fn layouts_are_the_same_with_the_same_bytes() {
+        let (all, none) = (ItemLayout::new(u64::MAX), ItemLayout::new(0));
+        assert!(none == ItemLayout::new(MALFORMED_CODE) && none != all, "the last byte is in every item");
+        assert_eq!(std::format!("{none:?}"), "ItemLayout(0x8000000000000000, 9 bytes)");
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4_000))]
 

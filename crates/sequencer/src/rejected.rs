@@ -107,12 +107,21 @@ impl Rejected {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    use std::string::String;
+
     use super::*;
 
     #[test]
-    fn every_reason_is_where_its_number_says() {
+    fn every_reason_is_where_its_number_says_and_has_the_name_of_its_variant() {
         for (index, reason) in Rejected::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, index, "{}", reason.name());
+            let words = reason.name().split('-').map(|word| {
+                let (first, rest) = word.split_at(1);
+                first.to_uppercase() + rest
+            });
+            assert_eq!(words.collect::<String>(), std::format!("{reason:?}"));
         }
     }
 }

@@ -208,6 +208,13 @@ fn hash(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    use alloc::vec::Vec;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     const KEY: Part<'_> = Part::Key { fields: 1, is_symmetric: false, bytes: 16 };
@@ -249,6 +256,47 @@ mod tests {
         assert_eq!(described("a", &[KEY, META]), "a\nkey 1 0 16\nmeta ddos 8001 16\n");
         // http://www.isthe.com/chongo/tech/comp/fnv/
         assert_eq!((hash(b""), hash(b"a")), (0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c));
+    }
+
+    proptest! {
+        /// Against plain code, which puts them behind each other: keys and metas, marked or not.
+        #[test]
+        fn parts_are_where_they_are_said_to_be(
+            parts in vec((prop::option::of(0..20_usize), any::<(bool, u32, u128)>()), 0..20),
+            time_ns: u64,
+            is_malformed: bool,
+        ) {
+            let kinds = parts.iter().map(|(meta, _)| match meta {
+                Some(bytes) => Part::Meta { function: "ddos", reads: 1, bytes: *bytes },
+                None => KEY,
+            });
+            let layout = TypedLayout::new("a", &kinds.collect::<Vec<_>>(), 7).expect("short");
+            let mut item = std::vec![0xee; layout.form().item_len];
+            layout.begin(time_ns, is_malformed, &mut item);
+            let (mut marks, mut behind) = (u64::from(is_malformed), Vec::new());
+            for (index, ((meta, (is_marked, hash, short)), place)) in parts.iter().zip(layout.places()).enumerate() {
+                place.mark(*is_marked, &mut item);
+                marks |= u64::from(*is_marked) << (1 + index);
+                if let Some(bytes) = meta {
+                    place.of_mut(&mut item).fill(*hash as u8);
+                    behind.resize(behind.len() + bytes, *hash as u8);
+                } else {
+                    write_key(*hash, *short, place.of_mut(&mut item));
+                    behind.extend([&hash.to_le_bytes()[..], &short.to_le_bytes()].concat());
+                }
+            }
+            let marks = &marks.to_le_bytes()[..layout.parts_at() - 8];
+            prop_assert_eq!(marks.len(), parts.len() / 8 + 1);
+            prop_assert_eq!(&item, &[&time_ns.to_le_bytes(), marks, &behind].concat());
+            prop_assert_eq!(TypedLayout::is_malformed(&item), is_malformed);
+            for ((meta, (is_marked, hash, short)), place) in parts.iter().zip(layout.places()) {
+                prop_assert_eq!(place.is_marked(&item), *is_marked);
+                match meta {
+                    Some(bytes) => prop_assert_eq!(place.of(&item), &std::vec![*hash as u8; *bytes]),
+                    None => prop_assert_eq!(place.key(&item), (*hash, *short)),
+                }
+            }
+        }
     }
 
     #[test]

@@ -40,6 +40,7 @@ struct Frame {
 /// What was sent: every packet as history shows it, and every frame that arrives, in order.
 struct Sent {
     layout: ItemLayout,
+    cores: usize,
     packets: Vec<(Stamp, Headers)>,
     frames: Vec<Frame>,
 }
@@ -48,7 +49,8 @@ impl Stream {
     fn send(&self) -> Sent {
         let layout = ItemLayout::new(self.mask);
         let mut sequencer = Sequencer::new(layout.clone(), self.cores).unwrap();
-        let mut sent = Sent { layout, packets: Vec::new(), frames: Vec::new() };
+        assert_eq!((sequencer.layout(), sequencer.cores()), (&layout, self.cores));
+        let mut sent = Sent { layout, cores: self.cores, packets: Vec::new(), frames: Vec::new() };
         let mut now_ns = 1_000_000_u64;
         for packet in &self.packets {
             now_ns = now_ns.saturating_add_signed(packet.passed_ns.into());
@@ -110,6 +112,9 @@ fn take(core: &mut Core, bytes: &[u8], sent: &Sent) -> Result<(), String> {
         return Err(format!("{arrival:?}, and packet {expected} comes next"));
     }
     core.knows.resize(arrival.lost.end as usize, false);
+    if history.ring_items() + 1 != sent.cores {
+        return Err(format!("{} items for {} cores", history.ring_items(), sent.cores));
+    }
     for (index, (stamp, headers)) in history.items().enumerate() {
         // The same where it lies.
         let mut read = Headers::default();
@@ -118,7 +123,12 @@ fn take(core: &mut Core, bytes: &[u8], sent: &Sent) -> Result<(), String> {
             return Err(format!("item {index} lies elsewhere"));
         }
     }
-    for item in history.items_after(arrival.known) {
+    let mut items = history.items_after(arrival.known);
+    for left in (0..history.count() - arrival.known).rev() {
+        let item = items.next().ok_or("an item is missing")?;
+        if items.len() != left {
+            return Err(format!("{items:?}, and {left} are left"));
+        }
         let next = sent.packets.get(core.knows.len());
         if Some(&item) != next {
             return Err(format!("an item says {item:?}, sent was {next:?}"));
@@ -153,7 +163,7 @@ fn stream() -> impl Strategy<Value = Stream> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(ProptestConfig::with_cases(4 * ProptestConfig::default().cases))]
 
     #[test]
     fn a_core_reads_what_was_sent(stream in stream()) {
