@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::thread;
+use std::time::{Duration, Instant};
+use std::{iter, thread};
 
 use proptest::prelude::*;
 
@@ -274,7 +275,7 @@ fn readers_that_are_overrun_notice() {
     let many = if cfg!(miri) { 200 } else { 100_000 };
     let follow = |reader: Reader| {
         let (mut seq, mut item) = (0, [0; ITEM_BYTES]);
-        for _ in 0..ENDLESS {
+        for () in turns() {
             match reader.read(seq, &mut item) {
                 Found::Item => assert_eq!(item, item_of(seq), "not the item of {seq}"),
                 Found::Lost => assert_eq!(seq % 16, 7, "a loss that is none"),
@@ -289,7 +290,6 @@ fn readers_that_are_overrun_notice() {
                 return;
             }
         }
-        panic!("{seq} never came");
     };
     thread::scope(|scope| {
         scope.spawn(|| follow(reader.clone()));
@@ -306,8 +306,14 @@ fn readers_that_are_overrun_notice() {
 const THREADS: usize = 3;
 const PACKETS: u64 = if cfg!(miri) { 100 } else { 20_000 };
 
-/// Turns after which whoever is not through never will be.
-const ENDLESS: u64 = 50_000_000;
+/// Turns of a loop that waits for another thread. They end after a minute, or `PACELINE_PATIENCE` seconds: what never comes
+/// is a failure, and nobody waits for it for ever.
+fn turns() -> impl Iterator<Item = ()> {
+    let given = std::env::var("PACELINE_PATIENCE").ok().and_then(|seconds| seconds.parse().ok());
+    let seconds = given.unwrap_or(if cfg!(miri) { 600 } else { 60 });
+    let (start, patience) = (Instant::now(), Duration::from_secs(seconds));
+    iter::repeat_with(move || assert!(start.elapsed() < patience, "it never came"))
+}
 
 /// Real threads with short logs; every seventh packet is lost and now and then 40 in a row.
 #[test]
@@ -324,7 +330,7 @@ fn threads_agree() {
     let cores: Vec<_> = thread::scope(|scope| {
         let run = |mut core: Core| {
             move || {
-                for _ in 0..ENDLESS {
+                for () in turns() {
                     core.turn(64, |ahead| ahead[0]);
                     if core.is_over {
                         break;

@@ -1,12 +1,33 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread;
+use std::time::{Duration, Instant};
+use std::{iter, thread};
 
 use proptest::prelude::*;
 
 use super::*;
 
 const ITEMS: usize = if cfg!(miri) { 200 } else { 100_000 };
+
+/// Turns of a loop that waits for another thread. They end after a minute, or `PACELINE_PATIENCE` seconds: what never comes
+/// is a failure, and nobody waits for it for ever.
+fn turns() -> impl Iterator<Item = ()> {
+    let given = std::env::var("PACELINE_PATIENCE").ok().and_then(|seconds| seconds.parse().ok());
+    let seconds = given.unwrap_or(if cfg!(miri) { 600 } else { 60 });
+    let (start, patience) = (Instant::now(), Duration::from_secs(seconds));
+    iter::repeat_with(move || assert!(start.elapsed() < patience, "it never came"))
+}
+
+/// Waits for another thread, for as long as [`turns`] do.
+fn until(mut is_done: impl FnMut() -> bool) {
+    let mut comes = || {
+        is_done() || {
+            thread::yield_now();
+            false
+        }
+    };
+    assert!(comes() || turns().any(|()| comes()));
+}
 
 #[test]
 fn a_full_ring_gives_the_item_back_and_an_empty_one_none() {
@@ -94,7 +115,10 @@ fn items_go_from_thread_to_thread_once_and_in_order() {
         thread::scope(|scope| {
             scope.spawn(move || {
                 let mut items = (0..ITEMS).map(Box::new);
-                while items.len() > 0 {
+                for () in turns() {
+                    if items.len() == 0 {
+                        break;
+                    }
                     let chunk = 1 + items.len() % 7;
                     if producer.push_from(&mut items.by_ref().take(chunk)) == 0 {
                         thread::yield_now();
@@ -102,7 +126,7 @@ fn items_go_from_thread_to_thread_once_and_in_order() {
                 }
             });
             let (mut next, mut batch) = (0, Vec::new());
-            loop {
+            for () in turns() {
                 let last = consumer.is_abandoned();
                 let ready = consumer.pop_into(&mut batch, 1 + next % 5);
                 for item in batch.drain(..) {
@@ -248,7 +272,7 @@ fn readers_in_threads_of_their_own_see_all_items_in_order() {
         for mut reader in readers {
             scope.spawn(move || {
                 let mut next = 0;
-                while next < ITEMS {
+                for () in turns() {
                     let published = reader.published();
                     while next < published {
                         let items = reader.items(next, published - next);
@@ -256,14 +280,15 @@ fn readers_in_threads_of_their_own_see_all_items_in_order() {
                         next += items.len();
                     }
                     reader.release(next);
+                    if next >= ITEMS {
+                        return;
+                    }
                     thread::yield_now();
                 }
             });
         }
         for item in 0..ITEMS {
-            while !publisher.push(item) {
-                thread::yield_now();
-            }
+            until(|| publisher.push(item));
             publisher.publish();
         }
     });
@@ -281,7 +306,10 @@ fn several_writers_publish_in_the_order_of_their_numbers() {
             let column = column.clone();
             scope.spawn(move || {
                 let mut next = 0;
-                while !(reader.is_abandoned() && reader.published() == next) {
+                for () in turns() {
+                    if reader.is_abandoned() && reader.published() == next {
+                        break;
+                    }
                     let published = reader.published();
                     while next < published {
                         let items = column.items(&reader, next, published - next);
@@ -297,7 +325,7 @@ fn several_writers_publish_in_the_order_of_their_numbers() {
         for (number, mut writer) in writers.into_iter().enumerate() {
             let (column, tickets) = (column.clone(), &tickets);
             scope.spawn(move || {
-                loop {
+                for () in turns() {
                     let mut tickets = tickets.lock().expect("no writer panics");
                     let left = ITEMS - tickets.claimed();
                     if left == 0 {
@@ -309,9 +337,7 @@ fn several_writers_publish_in_the_order_of_their_numbers() {
                     if has_claimed {
                         let first = writer.first();
                         column.write(&mut writer, |index| first + index);
-                        while !writer.publish() {
-                            thread::yield_now();
-                        }
+                        until(|| writer.publish());
                     }
                     thread::yield_now();
                 }
