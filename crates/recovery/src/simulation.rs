@@ -231,6 +231,10 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
 }
 
+fn runs() -> u64 {
+    number("PACELINE_RUNS").unwrap_or(RUNS)
+}
+
 /// Runs a seed; says how to run it again if it fails.
 fn run(seed: u64, change: impl Fn(&mut Scenario), tells: bool) -> (Counters, u64) {
     let mut draw = Draw(seed);
@@ -257,7 +261,7 @@ fn agreement() {
         return;
     }
     let (mut total, mut full) = (Counters::default(), 0);
-    let runs = number("PACELINE_RUNS").unwrap_or(RUNS);
+    let runs = runs();
     for seed in 0..runs {
         let (counters, times) = run(seed, |_| (), false);
         total.recovered += counters.recovered;
@@ -275,7 +279,7 @@ fn agreement() {
 /// Without loss nothing is recovered, however short the logs are.
 #[test]
 fn without_loss_nothing_is_recovered() {
-    for seed in 0..RUNS / 4 {
+    for seed in 0..runs() / 4 {
         let (counters, _) = run(
             seed,
             |scenario| {
@@ -291,7 +295,7 @@ fn without_loss_nothing_is_recovered() {
 /// Runs seeds with a fault until one fails.
 fn planted(fault: Fault) {
     let _planted = plant(fault);
-    for seed in 0..RUNS {
+    for seed in 0..runs() {
         run(seed, |_| (), false);
     }
 }
@@ -299,7 +303,7 @@ fn planted(fault: Fault) {
 #[test]
 #[should_panic(expected = "waits for ever")]
 fn planted_no_flush_is_found() {
-    for seed in 0..RUNS {
+    for seed in 0..runs() {
         run(seed, |scenario| scenario.flush_every = None, false);
     }
 }
