@@ -26,3 +26,9 @@ mod icmp;
 mod parse_properties;
 #[path = "plain.rs"]
 mod plain;
+
+/// So many random cases of a property; fewer or more where `PROPTEST_CASES` asks for other than the usual 256.
+fn cases(many: u32) -> proptest::test_runner::Config {
+    let usual = proptest::test_runner::Config::default();
+    proptest::test_runner::Config { cases: (u64::from(many) * u64::from(usual.cases) / 256) as u32, ..usual }
+}

@@ -136,7 +136,7 @@ fn final_destination(packet: &[u8], l4: usize) -> &[u8] {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(crate::cases(20_000))]
 
     #[test]
     fn a_packet_that_was_made_well_is_right(packet in packets::packet()) {

@@ -246,7 +246,7 @@ fn data_are_no_tunnel() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(5_000))]
+    #![proptest_config(crate::cases(5_000))]
 
     #[test]
     fn any_bytes_do_no_harm(

@@ -20,7 +20,7 @@ fn room() -> impl Strategy<Value = (usize, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(10_000))]
+    #![proptest_config(crate::cases(10_000))]
 
     #[test]
     fn right_checksums_stay_right(packet in packets::packet(), plan in plan(), room in room()) {
@@ -112,7 +112,7 @@ fn reads_otherwise(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(crate::cases(20_000))]
 
     #[test]
     fn headers_alike_in_what_edits_need_are_alike_after_them(
@@ -191,7 +191,7 @@ fn edits_need_no_less() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40_000))]
+    #![proptest_config(crate::cases(40_000))]
 
     // Those that `apply` has a short way for, and those that nearly are: with a byte changed, or cut.
     #[test]

@@ -304,7 +304,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4_000))]
+    #![proptest_config(crate::cases(4_000))]
 
     /// Inward, outward and hairpinned: the edited message is the one that etherparse builds.
     #[test]

@@ -11,7 +11,7 @@ use proptest::sample::{Index, select};
 use wire::{LinkType, parse};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4_000))]
+    #![proptest_config(crate::cases(4_000))]
 
     #[test]
     fn a_packet_reads_as_it_was_made(packet in packets::packet()) {
@@ -25,7 +25,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60_000))]
+    #![proptest_config(crate::cases(60_000))]
 
     // Most length fields are one small byte: only many small changes get at their bounds.
     #[test]
@@ -51,7 +51,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4_000))]
+    #![proptest_config(crate::cases(4_000))]
 
     #[test]
     fn what_the_snap_length_leaves_whole_reads_the_same(

@@ -140,7 +140,7 @@ fn a_batch_of_more_is_a_mistake() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100_000))]
+    #![proptest_config(crate::cases(100_000))]
 
     #[test]
     fn several_bytes_at_once(
