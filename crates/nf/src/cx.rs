@@ -86,3 +86,30 @@ pub fn undeclared_event(events: &[u64]) -> Option<usize> {
         (_, index) => Some(index as usize),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_counted_where_they_are_declared_and_others_are_named() {
+        let counted = |indices: &[usize]| {
+            let (mut edits, mut pool, mut events) = (Edits::NONE, (), [0; 3]);
+            let mut cx = Cx::new(Stamp::default(), &mut edits, &mut pool, &mut events, 0);
+            indices.iter().for_each(|index| cx.count(*index));
+            (events[0], events[1], undeclared_event(&events))
+        };
+        assert_eq!(counted(&[1, 0, 1]), (1, 2, None));
+        assert_eq!(counted(&[0, 2]), (1, 0, Some(2)), "the first that there is not");
+        assert_eq!((counted(&[3]), counted(&[2, 70])), ((0, 0, Some(3)), (0, 0, Some(70))));
+        assert_eq!(undeclared_event(&[]), None);
+    }
+
+    #[test]
+    fn chance_is_drawn_from_the_seed_and_the_number_or_what_is_given() {
+        let (mut edits, mut pool) = (Edits::NONE, ());
+        let stamp = Stamp { seq: 5, time_ns: 9 };
+        let cx = Cx::new(stamp, &mut edits, &mut pool, &mut [], 7);
+        assert_eq!((cx.random(), cx.hash(b"a")), (drawn(5_u64.as_bytes(), 7), drawn(b"a", 7)));
+    }
+}

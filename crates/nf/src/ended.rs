@@ -181,6 +181,12 @@ mod tests {
         SrcAddr(Addr::v4([10, 0, 0, number]))
     }
 
+    /// A record that is as long as it was has begun anew: it was not added to.
+    #[test]
+    fn a_total_that_does_not_grow_is_of_another_record() {
+        assert!(began_anew([5, 0], [5, 9]) && began_anew([5, 0], [1, 9]) && !began_anew([5, 9], [6, 0]));
+    }
+
     proptest! {
         /// Whatever the order of the records, and however they are divided: the same list, and the same sums, as
         /// of all records sorted.
@@ -203,8 +209,17 @@ mod tests {
             prop_assert_eq!(whole.records(), records.len() as u64);
             let sum: u128 = records.iter().map(|(rank, _)| u128::from(*rank)).sum();
             prop_assert_eq!(whole.totals(), [sum, records.len() as u128]);
-            let in_classes: u64 = whole.sizes().iter().map(|class| class.records).sum();
-            prop_assert_eq!(in_classes, whole.records());
+            for (index, class) in whole.sizes().iter().enumerate() {
+                let of_class = records.iter().filter(|(rank, _)| rank.max(&1).ilog2() as usize == index);
+                let (count, sum) = of_class.fold((0, 0), |(count, sum), (rank, _)| (count + 1, sum + u128::from(*rank)));
+                prop_assert_eq!(*class, SizeClass { records: count, totals: [sum, count.into()] });
+            }
+            let mut copy = Ended::new(0);
+            copy.clone_from(&whole);
+            for copy in [copy, whole.clone()] {
+                prop_assert_eq!((copy.records(), copy.totals(), copy.sizes()), (whole.records(), whole.totals(), whole.sizes()));
+                prop_assert_eq!(copy.largest(), whole.largest());
+            }
         }
     }
 }

@@ -704,5 +704,11 @@ mod tests {
             FiveTuple::of(&v6).to_string(),
             "udp [fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd]:53 -> 10.0.0.2:80"
         );
+        assert_eq!(SrcAddr::of(&headers()).to_string(), "10.0.0.9");
+        assert_eq!(DstAddr::of(&headers()).to_string(), "10.0.0.2");
+        assert_eq!(AddrPair::of(&headers()).to_string(), "10.0.0.9 -> 10.0.0.2");
+        assert_eq!(SrcEndpoint::of(&headers()).to_string(), "tcp 10.0.0.9:4000");
+        assert_eq!(Stateless::of(&headers()).to_string(), "-");
+        assert!(Stateless::SHARDING.is_stateless() && !SrcAddr::SHARDING.is_stateless());
     }
 }

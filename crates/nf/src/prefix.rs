@@ -242,6 +242,34 @@ mod tests {
         assert!(set(&["2001:db8::/32"]).v4().is_empty());
     }
 
+    /// The addresses that stand for IPv4 are in the midst of the others.
+    #[test]
+    fn the_families_of_a_set_are_those_of_its_addresses() {
+        let (below, above) = (addr("::fffe:ffff:ffff"), addr("::1:0:0:0"));
+        let (first, last) = (addr("0.0.0.0"), addr("255.255.255.255"));
+        let all_v4 = parse(&["0.0.0.0/0"]).unwrap();
+        for (set, v4, has_v6) in [
+            (PrefixSet::default(), PrefixSet::default(), false),
+            (all_v4.clone(), all_v4.clone(), false),
+            (parse(&["::/0"]).unwrap(), PrefixSet::default(), true),
+            (parse(&["::/0", "0.0.0.0/0"]).unwrap(), all_v4, true),
+            (PrefixSet::of([below]), PrefixSet::default(), true),
+            (PrefixSet::of([above]), PrefixSet::default(), true),
+            (PrefixSet::of([first]), PrefixSet::of([first]), false),
+            (PrefixSet::of([last]), PrefixSet::of([last]), false),
+            (PrefixSet::of([first, below]), PrefixSet::of([first]), true),
+            (PrefixSet::of([above, last]), PrefixSet::of([last]), true),
+        ] {
+            assert_eq!((set.v4(), set.families()), (v4.clone(), (!v4.is_empty(), has_v6)), "{set}");
+        }
+        assert!(PrefixSet::of([]).is_empty() && PrefixSet::of([first, below]).ranges.len() == 1);
+        assert_eq!(PrefixSet::of([first]).common(&PrefixSet::of([below, first])), Some(first));
+        assert_eq!(PrefixSet::of([addr("::3"), addr("::1")]).to_string(), "::1/128, ::3/128");
+        let most = alloc::vec!["10.0.0.0/8"; PREFIXES_MAX];
+        assert_eq!(parse(&most).unwrap().to_string(), "10.0.0.0/8");
+        assert_eq!(parse(&["::/0", "0.0.0.0/0"]).unwrap().to_string(), "::/0");
+    }
+
     #[test]
     fn everything_of_one_family_is_nothing_of_the_other() {
         let all_v4 = parse(&["0.0.0.0/0"]).unwrap();

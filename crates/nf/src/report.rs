@@ -46,3 +46,15 @@ macro_rules! numbers {
 }
 
 numbers!(u8, u16, u32, u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_state_holds_is_shown_as_what_it_is() {
+        let values: [StateValue; 4] = ["up".into(), String::from("up").into(), 7_u8.into(), 7_u64.into()];
+        let (text, number) = (StateValue::Text("up".into()), StateValue::Number(7));
+        assert_eq!(values, [text.clone(), text, number.clone(), number]);
+    }
+}

@@ -236,3 +236,152 @@ fn end<F: NetworkFunction>(
         ended.add(rank(function, state), totals(function, state), key, state);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use wire::{Addr, Fields};
+    use zerocopy::{Immutable, TryFromBytes};
+
+    use super::*;
+    use crate::{About, Extras, FlowKey, InPlace, OptionError, Pooled, Reports, SrcAddr, drawn};
+
+    /// Counts packets of a source up to 3, drops the next one and goes on from 1: that ends a record. A TTL of 0 ends the
+    /// flow, one of 9 does not keep it alive. The pool counts packets, and 1,000 for each flow that is gone.
+    struct Three {
+        drops_for: u8,
+        counts: usize,
+    }
+
+    #[derive(Clone, Copy, IntoBytes, TryFromBytes, Immutable)]
+    #[repr(C)]
+    struct Meta {
+        src: Addr,
+        ttl: u8,
+    }
+
+    impl NetworkFunction for Three {
+        const ABOUT: About = About {
+            name: "three",
+            drop_reasons: &["fourth", "payload"],
+            events: &["packets", "inspected"],
+            ..About::NONE
+        };
+        const READS: Fields = Fields::SRC_ADDR.union(Fields::TTL).union(Fields::MARKS);
+        const EXTRAS: Extras<Self> = Extras {
+            pool: Pooled { make: |_| 40, gone: |_, _, _, pool| *pool += 1_000, ..Pooled::NONE },
+            records: Records {
+                totals: |_, state| [*state, 1],
+                begin_anew: true,
+                keep: |_| 2,
+                rank: |_, state| *state,
+            },
+            reports: Reports {
+                report: |_, flows, ended, now| {
+                    let title =
+                        format!("{} live, {:?} ended, at {}", flows.count(), ended.largest(), now.time_ns);
+                    vec![FunctionReport { title, columns: vec![], rows: vec![] }]
+                },
+                ..Reports::NONE
+            },
+            refreshes: |meta| meta.ttl != 9,
+            inspect: Some(|_, payload, _, cx| {
+                cx.count(1);
+                if payload == b"bad" { Verdict::Drop(1) } else { Verdict::Forward }
+            }),
+            ..Extras::NONE
+        };
+        type Key = SrcAddr;
+        type Meta = Meta;
+        type State = u64;
+        type Pool = u64;
+        type Options = ();
+
+        fn new((): ()) -> Result<Self, OptionError> {
+            Ok(Three { drops_for: 0, counts: 0 })
+        }
+
+        fn project(headers: &Headers) -> Option<Meta> {
+            headers.is_ip().then_some(Meta { src: headers.src, ttl: headers.ttl })
+        }
+
+        fn key(meta: &Meta) -> SrcAddr {
+            SrcAddr(meta.src)
+        }
+
+        fn step(&self, flow: &mut Option<u64>, meta: &Meta, cx: &mut Cx<'_, u64>) -> Verdict {
+            cx.count(self.counts);
+            *cx.pool += 1;
+            cx.edits.set_ttl(cx.random() as u8);
+            let count = flow.map_or(1, |count| count + 1);
+            *flow = (meta.ttl > 0).then_some(if count == 4 { 1 } else { count });
+            if count == 4 { Verdict::Drop(self.drops_for) } else { Verdict::Forward }
+        }
+
+        fn idle_timeout_ns(&self, _: &u64) -> u64 {
+            1_000
+        }
+    }
+
+    fn packet(source: u8, ttl: u8) -> Headers {
+        Headers { src: Addr::v4([10, 0, 0, source]), ttl, marks: wire::Marks::IPV4, ..Headers::default() }
+    }
+
+    #[test]
+    fn a_rig_does_what_an_engine_does() {
+        let mut rig = Rig::new(Three { drops_for: 0, counts: 0 }).with_seed(7);
+        assert!(rig.is_empty() && rig.state(&packet(1, 64)).is_none());
+        let verdicts: Vec<_> = (0..5).map(|time_ns| rig.packet(time_ns, &packet(1, 64))).collect();
+        let forward = Verdict::Forward;
+        assert_eq!(verdicts, [forward, forward, forward, Verdict::Drop(0), forward]);
+        let mut edits = Edits::NONE;
+        edits.set_ttl(drawn(4_u64.as_bytes(), 7) as u8);
+        assert_eq!(rig.edits(), &edits);
+        assert_eq!((rig.state(&packet(1, 64)), rig.len(), rig.is_empty()), (Some(&2), 1, false));
+        assert_eq!(
+            (rig.event("packets"), rig.event("inspected")),
+            (5, 4),
+            "what is dropped is not inspected"
+        );
+        assert_eq!(rig.packet_with_payload(5, &packet(2, 64), b"bad"), Verdict::Drop(1));
+        assert_eq!(rig.packet(6, &Headers::default()), forward, "not its business");
+        assert_eq!((rig.edits(), rig.event("packets")), (&Edits::NONE, 6));
+        let flows: Vec<_> = rig.flows().map(|(key, state)| (format!("{key}"), *state)).collect();
+        assert_eq!(flows, [("10.0.0.1".into(), 2), ("10.0.0.2".into(), 1)]);
+
+        // Both flows live up to 1,000 after the last packet that keeps them alive.
+        assert_eq!(rig.packet(500, &packet(1, 9)), forward);
+        rig.wait_until(1_003);
+        assert_eq!((rig.len(), *rig.pool()), (2, 47));
+        rig.wait_until(1_004);
+        assert_eq!((rig.len(), *rig.pool()), (1, 1_047), "the first one's deadline is not shifted");
+        let title = &rig.report()[0].title;
+        let (key, anew) = (SrcAddr::of(&packet(1, 0)), 3);
+        assert_eq!(*title, format!("1 live, {:?} ended, at 1004", [(&key, &3), (&key, &anew)]));
+        assert_eq!(rig.packet(1_004, &packet(2, 0)), forward);
+        assert!(rig.is_empty());
+        assert_eq!(*rig.pool(), 1_048, "a flow that a step ends is not gone, for the pool");
+    }
+
+    #[test]
+    #[should_panic(expected = "drops for reason 2")]
+    fn a_reason_that_is_not_declared_is_found() {
+        let mut rig = Rig::new(Three { drops_for: 2, counts: 0 });
+        (0..4).for_each(|time_ns| _ = rig.packet(time_ns, &packet(1, 64)));
+    }
+
+    #[test]
+    #[should_panic(expected = "counts event 2")]
+    fn an_event_that_is_not_declared_is_found() {
+        Rig::new(Three { drops_for: 0, counts: 2 }).packet(0, &packet(1, 64));
+    }
+
+    #[test]
+    fn what_a_function_does_not_say_is_taken_from_its_types() {
+        let three = Three { drops_for: 0, counts: 0 };
+        assert!((Three::EXTRAS.pool.steps_in_order)(&three), "there is a pool, which steps change");
+        assert!(InPlace::<Three>::Never.is_never());
+        assert!(!InPlace::<Three>::Flow(|_, _, _, _, _| false).is_never());
+    }
+}

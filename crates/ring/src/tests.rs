@@ -409,12 +409,11 @@ fn ends_are_shown_with_how_far_they_have_come() {
     assert!(producer.push(1).is_ok() && producer.push(2).is_ok() && consumer.pop() == Some(1));
     assert_eq!(format!("{producer:?}"), "Producer { capacity: 2, pushed: 2 }");
     assert_eq!(format!("{consumer:?}"), "Consumer { capacity: 2, popped: 1 }");
-    let (mut tickets, mut readers) = log(4, 1);
+    let (mut tickets, readers) = log(4, 1);
     let (column, mut writer) = (tickets.column(0), tickets.writer());
     assert!(writer.claim(&mut tickets, 2) && writer.publish() && writer.claim(&mut tickets, 1));
-    readers[0].published();
     assert_eq!(format!("{tickets:?}"), "Tickets { claimed: 3, .. }");
     assert_eq!(format!("{writer:?}"), "Writer { first: 2, end: 3, .. }");
-    assert_eq!(format!("{:?}", readers[0]), "Reader { released: 0, published: 2, .. }");
+    assert_eq!(format!("{:?}", readers[0]), "Reader { released: 0, .. }");
     assert_eq!(format!("{column:?}"), "Column { slots: 4, .. }");
 }
