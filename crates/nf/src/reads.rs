@@ -334,6 +334,13 @@ mod tests {
         assert!(matches!(check::<Reader<ALL, Connection>>(), Err(ReadsError::Key { .. })));
     }
 
+    /// Samples that are alike, with fields that are 0: other values are tried all the same.
+    #[test]
+    fn what_no_sample_has_is_tried_too() {
+        let alike = [Headers { marks: wire::Marks::IPV4, protocol: 6, ..Headers::default() }; 2];
+        assert_eq!(fields_read::<Reader<RIGHT_BITS>>(&alike), RIGHT - Fields::PROTOCOL);
+    }
+
     #[test]
     fn malformed_packets_come_to_nobody() {
         let malformed: Vec<Headers> =
