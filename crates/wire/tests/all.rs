@@ -22,6 +22,8 @@ mod fragments;
 mod golden;
 #[path = "icmp.rs"]
 mod icmp;
+#[path = "names.rs"]
+mod names;
 #[path = "parse_properties.rs"]
 mod parse_properties;
 #[path = "plain.rs"]
