@@ -42,3 +42,27 @@ impl Split {
         0..offloadable
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_buckets_of_a_part_are_those_that_it_has() {
+        for (mask, buckets) in
+            Split::masks(BUCKETS).flat_map(|mask| (0..=BUCKETS).map(move |buckets| (mask, buckets)))
+        {
+            let split = Split { buckets, mask };
+            let mut listed: Vec<u8> = split.buckets().collect();
+            listed.sort_unstable();
+            assert!(listed.iter().copied().eq((0..BUCKETS).filter(|bucket| split.has(*bucket))), "{split:?}");
+            assert_eq!(listed.len(), usize::from(buckets));
+            assert!((0..BUCKETS).all(|bucket| split.place(split.place(bucket)) == bucket));
+        }
+        // The first 16 are the first ones in each of their orders, and another bucket comes first in each.
+        let firsts: Vec<u8> =
+            Split::masks(16).map(|mask| Split { buckets: 1, mask }.buckets().sum()).collect();
+        assert_eq!(firsts, (0..16).collect::<Vec<u8>>());
+        assert!(Split::masks(16).all(|mask| (0..16).all(|bucket| Split { buckets: 16, mask }.has(bucket))));
+    }
+}

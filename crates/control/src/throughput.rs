@@ -309,6 +309,15 @@ mod tests {
         assert_eq!(shards_share(&[], 2), 0.0);
     }
 
+    /// By hand. Entries of 50 and 30 have one core: the other, with 20, gets the 30.
+    #[test]
+    fn what_is_moved_and_told_costs_as_much_as_it_says() {
+        assert_eq!(busiest_shares(&mut [0, 0, 1], &[50, 30, 20], 2), (0.8, 0.5));
+        let costs =
+            Costs { dispatch_ns: 90.0, compute_ns: 25.0, replay_ns: 14.0, carry_ns: 6.0, sequencer_ns: 30.0 };
+        assert_eq!((costs.writing_ns(), costs.hybrid_ns(3, 0.5)), (12.0, 115.0 + 0.5 * (6.0 + 28.0)));
+    }
+
     #[test]
     fn sharding_is_as_fast_as_its_busiest_core() {
         assert_eq!(DDOS.sharded_mpps(1.0), DDOS.single_mpps());

@@ -323,3 +323,27 @@ proptest! {
         prop_assert!(unseen || machine.worth(chooser.now()) >= best * 0.93, "{} of {best}", chooser.now());
     }
 }
+
+#[test]
+fn a_choice_has_the_name_that_options_have() {
+    let names: Vec<String> = all_choices(2).iter().map(Choice::to_string).collect();
+    let several =
+        ["rss", "rsspp", "dyssect", "scr", "scr-turns", "hybrid"].map(|name| format!("{name} on 2"));
+    assert_eq!(names, [&["single on 1".into()], &several[..]].concat());
+}
+
+/// What is measured, and what is ahead until it has lasted; too few packets say nothing.
+#[test]
+fn a_chooser_says_what_it_knows() {
+    let machine = Machine { packet_ns: 126.0, replay_ns: 13.0, loads: elephant(0.0) };
+    let mut chooser = Chooser::new(choices(2), single(), ENTRIES);
+    let few = chooser.end_epoch(&[0; ENTRIES], &[Work { packets: PACKETS - 1, busy_ns: 1 }], Span::default());
+    assert_eq!((few, chooser.measured_ns(), chooser.ahead()), (Epoch::default(), (None, None), None));
+    for epochs in 1..LASTING {
+        assert!(machine.run(&mut chooser, 1, &mut || 1.0).is_empty());
+        assert_eq!(chooser.ahead(), Some((Spreading::Rss, epochs)));
+    }
+    assert_eq!(chooser.measured_ns(), (Some(126.0), None));
+    assert_eq!(machine.run(&mut chooser, 1, &mut || 1.0).len(), 1);
+    assert_eq!((chooser.ahead(), chooser.now().spreading), (None, Spreading::Rss));
+}

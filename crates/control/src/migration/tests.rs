@@ -127,3 +127,35 @@ fn orders_that_find_no_room_come_back_and_count_for_nothing() {
     assert_eq!(orders.outstanding.load(Ordering::Relaxed), given);
     drop((a, b));
 }
+
+/// Where a table outside steers: what comes before an order is for the core to say, and the order waits for that.
+#[test]
+fn an_order_without_a_mark_waits_for_it() {
+    let (mut orders, mut a, mut b) = two_cores(2);
+    assert!(orders.are_carried_out() && !a.is_under_way());
+    orders.announce(2);
+    assert!(!orders.are_carried_out() && a.is_under_way() && !a.is_settled() && !a.has_unmarked());
+    orders.give_announced(0, order(0, 1, Order::UNMARKED)).expect("room");
+    orders.give_announced(0, order(1, 1, 7)).expect("room");
+    assert!(a.has_unmarked());
+    assert_eq!(a.next_order(u64::MAX - 1), Some(order(1, 1, 7)), "the other one waits for nothing");
+    a.mark(9);
+    assert!(!a.has_unmarked());
+    assert_eq!(a.pending().map(|order| (order.entry, order.after)).collect::<Vec<_>>(), [(0, 9)]);
+    assert_eq!((a.next_order(8), a.next_order(9).map(|order| order.entry)), (None, Some(0)));
+    for (entry, is_last) in [(1, false), (0, true)] {
+        a.send(1, Message::Last(entry, vec![])).expect("room");
+        b.receive().expect("it has come");
+        assert_eq!((orders.are_carried_out(), a.is_under_way()), (is_last, !is_last));
+    }
+    // Packets are held, or the entry is elsewhere: there is nothing to mark yet.
+    b.hold(0, 5, 50);
+    orders.give(1, order(0, 0, Order::UNMARKED)).expect("room");
+    orders.give(0, order(1, 1, Order::UNMARKED)).expect("room");
+    assert!(!b.has_unmarked() && !a.has_unmarked());
+    b.mark(3);
+    a.mark(3);
+    assert!(a.pending().chain(b.pending()).all(|order| order.after == Order::UNMARKED));
+    b.release(1, &mut Vec::new());
+    assert!(b.has_unmarked());
+}

@@ -87,3 +87,39 @@ fn changes_find_room_when_the_last_has_carried_out_the_first() {
     assert!(changes.give(change(Status::Promoted, 9, 0)) && changes.give(change(Status::Demoted, 9, 0)));
     assert!(!changes.has_room(1));
 }
+
+/// A core that waits for a copy waits in vain where the owner is gone and has sent none.
+#[test]
+fn a_core_says_what_it_waits_for() {
+    for is_sent in [true, false] {
+        let (mut changes, mut places, cores) = promotion::<u64>(2, 4);
+        let [mut owner, mut other] = two(cores);
+        let up = change(Status::Promoted, 4, 4);
+        assert!(other.is_quiet() && !other.is_busy() && !other.is_broken());
+        assert!(changes.give(up));
+        other.look();
+        assert!(!other.is_quiet() && !other.is_busy(), "it has no place yet");
+        places.look();
+        places.place(0);
+        owner.look();
+        other.look();
+        assert!(!other.is_quiet() && other.is_busy() && !other.is_broken());
+        if is_sent {
+            assert_eq!(owner.step(at(4, None, 0)), Some(Step::Copy(up)));
+            owner.send(99);
+        }
+        drop(owner);
+        other.look();
+        assert_eq!((other.is_broken(), other.step(at(0, None, 0)).is_some()), (!is_sent, is_sent));
+        if is_sent {
+            assert_eq!(other.own_limit(), u64::MAX);
+            assert!(other.is_quiet() && !other.is_busy() && !other.is_broken());
+            // To demote takes no copy.
+            assert!(changes.give(change(Status::Demoted, 6, 4)));
+            places.look();
+            places.place(1);
+            other.look();
+            assert!(!other.is_broken() && other.is_busy());
+        }
+    }
+}
