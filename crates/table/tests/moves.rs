@@ -2,7 +2,7 @@
 
 use nf::{FiveTuple, FlowKey, hash_bytes};
 use paceline_table::WhenFull::Reject;
-use paceline_table::{FlowTable, Layout, Part, Slot, Wanted};
+use paceline_table::{FlowTable, Layout, Part, Slot, Wanted, bits, count_of_first};
 use proptest::prelude::*;
 use wire::{Addr, Headers};
 
@@ -147,4 +147,32 @@ fn what_is_looked_up_is_the_same_where_short_keys_hold_all() {
     assert!(wanted(1, true).is_same(&wanted(1, true)) && !wanted(1, true).is_same(&wanted(2, true)));
     assert!(!wanted(1, false).is_same(&wanted(1, false)), "both may be parts of two keys");
     assert!(!Wanted::NONE.is_same(&Wanted::NONE));
+}
+
+#[test]
+fn packets_of_a_set_are_counted_where_they_are_the_first() {
+    for count in 0..=64 {
+        let first = u64::MAX.checked_shr(64 - count).unwrap_or(0);
+        assert_eq!(count_of_first(first), Some(count as usize));
+        assert!(bits(first).eq(0..count as usize));
+        if (2..64).contains(&count) {
+            assert_eq!((count_of_first(first << 1), count_of_first(first ^ 1)), (None, None));
+            assert!(bits(first ^ 1).eq(1..count as usize));
+        }
+    }
+}
+
+/// Whoever debugs a table sees how full it is, and no states, which may be of any type.
+#[test]
+fn tables_are_shown_with_how_much_they_hold() {
+    let mut table = Table::new();
+    table.insert(1, &key(1, true));
+    let (slot, part) = (table.find(&key(1, true)), table.parts.0);
+    assert_eq!(format!("{:?}", table.table), "FlowTable { free: 63, .. }");
+    let live = table.table.cell_mut(slot, part).live_at(0);
+    assert_eq!(format!("{live:?}"), "Some(Live { deadline_ns: 100, .. })");
+    assert_eq!(format!("{:?}", table.table.cells_mut(part)), "Cells { blocks: 64, .. }");
+    let mut parcel = table.table.parcel(1);
+    table.table.pack(slot, &mut parcel);
+    assert_eq!(format!("{parcel:?}"), "Parcel { blocks: 1, .. }");
 }
