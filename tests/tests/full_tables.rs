@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::strategies::{DYSSECT, RSS, RSSPP, SCR, SCR_TURNS, SHARED, Strategy};
-use engine::{Agreement, Chain, Plan, Progress, Registry, UpTo, Verified, verify};
+use engine::strategies::{AUTO, DYSSECT, HYBRID, RSS, RSSPP, SCR, SCR_TURNS, SHARED, Strategy};
+use engine::{Agreement, Chain, Plan, Progress, Registry, RunError, UpTo, Verified, replay_capture, verify};
 use nf::{About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionError, Pooled, Verdict};
 use paceline_conformance::chain;
 use paceline_conformance::pcap::Pcap;
@@ -22,12 +22,17 @@ fn many_flows() -> Pcap {
 }
 
 fn verified(chain: &Chain, strategy: &'static dyn Strategy, cores: usize, pcap: &Pcap) -> Option<Verified> {
+    let plan = simulated(chain, strategy, cores, 7)?;
+    Some(verify(chain, &plan, &|| Ok(pcap.open()), &Progress::default()).expect("runs"))
+}
+
+/// Flows move every few packets, where the strategy moves any.
+fn simulated(chain: &Chain, strategy: &'static dyn Strategy, cores: usize, seed: u64) -> Option<Plan> {
     let plan = Plan::new(chain, strategy, cores).ok()?;
     let moves = plan.rebalancing.is_some();
     let rebalancing = Rebalancing { every: Every::Packets(37), update_latency_ns: 0 };
     let rebalancing = if moves { Some(rebalancing) } else { plan.rebalancing };
-    let plan = Plan { simulation: Some(7), rebalancing, ..plan };
-    Some(verify(chain, &plan, &|| Ok(pcap.open()), &Progress::default()).expect("runs"))
+    Some(Plan { simulation: Some(seed), rebalancing, ..plan })
 }
 
 /// What a sweep calls the comparison.
@@ -67,6 +72,61 @@ fn all_but_the_choice_of_a_full_table_is_the_same() {
         }
     }
     assert!(told > 100, "{told}");
+}
+
+/// Where some flows are replicated for a while, and where another strategy takes over every few packets: the place of an
+/// eviction is told as it was, whichever core is ahead. In chains with typed history, and in one that needs headers.
+#[test]
+fn replicas_of_some_flows_evict_where_one_core_is_told_to() {
+    let mut captures = beginnings(500);
+    captures.push(("zipf".to_owned(), many_flows()));
+    let mut told = [0, 0];
+    for named in named_examples() {
+        for (flows, when_full) in
+            [(4, WhenFull::Reject), (4, WhenFull::EvictOldest), (16, WhenFull::EvictOldest)]
+        {
+            for (strategy, told) in [HYBRID, AUTO].into_iter().zip(&mut told) {
+                for seed in 1..=4 {
+                    let chain = named.chain.as_ref().clone().with_flows(flows, when_full);
+                    let chain = Chain { table_seed: seed, seed, ..chain };
+                    let Some(plan) = simulated(&chain, strategy, 2 + seed as usize % 3, seed) else {
+                        continue;
+                    };
+                    for (name, pcap) in &captures {
+                        let verified = verify(&chain, &plan, &|| Ok(pcap.open()), &Progress::default());
+                        let verified = verified.expect("runs");
+                        let leaves_out = !verified.allocated.is_empty() || !verified.shared.is_empty();
+                        assert!(
+                            matches!(verified.agreement(), Agreement::Equal | Agreement::EqualUpTo(_))
+                                && verified.is_exact() != leaves_out,
+                            "{}, {} of {name}, {flows} flows, {when_full:?}, seed {seed}: {verified:#?}",
+                            named.name,
+                            strategy.name(),
+                        );
+                        *told += u64::from(verified.is_told);
+                    }
+                }
+            }
+        }
+    }
+    assert!(told.iter().all(|told| *told > 100), "{told:?}");
+}
+
+/// What sends packets stops between telling of a packet and sending it: cores that were told end all the same.
+#[test]
+fn a_run_that_is_stopped_at_any_packet_ends() {
+    let pcap = many_flows();
+    let chain = chain("[[function]]\nuse = \"heavy-hitters\"\nflows = 10", &Registry::stock());
+    for strategy in [RSS, RSSPP, DYSSECT, SCR, SCR_TURNS, HYBRID, AUTO] {
+        let plan = simulated(&chain, strategy, 3, 7).expect("it is shardable");
+        for last in (0..PACKETS).step_by(7) {
+            let run = replay_capture(&chain, &plan, pcap.open(), &Progress::default(), &mut |seen| {
+                if seen.stamp.seq < last { Ok(()) } else { Err(last) }
+            });
+            let is_stopped = matches!(run, Err(RunError::Seen(at)) if at == last);
+            assert!(is_stopped, "{} at packet {last}: {:?}", strategy.name(), run.err());
+        }
+    }
 }
 
 /// The word names the full table, in a run that is exact all the same.

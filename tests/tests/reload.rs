@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use engine::report::RunReport;
 use engine::strategies::{ALL, DYSSECT, RSS, RSSPP, SCR, SCR_TURNS, SINGLE, Strategy};
 use engine::{
-    Chain, Plan, Progress, Registry, Reload, Reloaded, RunOutcome, replay_reloading, verify_reloading,
+    Agreement, Chain, Plan, Progress, Registry, Reload, Reloaded, RunOutcome, replay_reloading,
+    verify_reloading,
 };
 use io::Fate;
 use nf::hash_bytes;
@@ -60,8 +61,7 @@ fn holds(
     let verified =
         verify_reloading(first.1, &plan, &reloads, &open, &Progress::default()).expect("it is compared");
     assert_eq!(verified.reloads.len(), rest.len(), "all came to pass");
-    let is_full = !verified.filled.is_empty() || !verified.exhausted.is_empty();
-    let holds = verified.is_same() || is_full && !plan.is_replicated();
+    let holds = !matches!(verified.agreement(), Agreement::Different | Agreement::Stopped);
     let text = format!("{verified:#?}");
     Some((holds, verified.reloads, text))
 }

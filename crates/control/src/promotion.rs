@@ -251,7 +251,10 @@ impl<P: Clone> Promotion<P> {
     fn flush(&mut self) {
         while let Some((to, message)) = self.outgoing.pop_front() {
             let outbox = self.outboxes[to].as_mut().expect("another core");
-            if let Err(message) = outbox.push(message) {
+            // To a core that is gone nothing has to come.
+            if let Err(message) = outbox.push(message)
+                && !outbox.is_abandoned()
+            {
                 self.outgoing.push_front((to, message));
                 return;
             }
@@ -352,14 +355,18 @@ impl<P: Clone> Promotion<P> {
         !self.outgoing.is_empty() || self.turn < self.placed
     }
 
-    /// Whether this core waits for a copy from one that is gone: it will not come.
-    pub fn is_broken(&self) -> bool {
+    /// Whether something comes even where no packets do: a copy from a core that is not gone, or to one that has no room for it.
+    pub fn has_mail(&self) -> bool {
+        if !self.outgoing.is_empty() {
+            return true;
+        }
         if self.turn == self.placed {
             return false;
         }
         let change = self.changes.item(self.turn);
         let is_here = self.copies.iter().any(|(number, _)| *number == self.turn);
-        change.status == Status::Promoted && self.gone[usize::from(change.owner)] && !is_here
+        let owner = usize::from(change.owner);
+        change.status == Status::Promoted && change.owner != self.core && !self.gone[owner] && !is_here
     }
 }
 

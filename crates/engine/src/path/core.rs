@@ -126,6 +126,11 @@ impl ChainCore {
         }
     }
 
+    /// Says from where on tables step packets in order, where they note what they turn away: see [`Group::note_since`].
+    pub(crate) fn note_since(&mut self, seq: u64, is_in_step: bool) {
+        self.groups.iter_mut().for_each(|group| group.note_since(seq, is_in_step));
+    }
+
     /// How many groups of functions there are.
     pub(crate) fn groups(&self) -> usize {
         self.groups.len()

@@ -55,6 +55,10 @@ pub(crate) trait Group: Send {
     /// there is one.
     fn note(&mut self, _notes: &Arc<Notes>, _own: Option<usize>) {}
 
+    /// Packets before number `seq` are stepped, wherever they came. From there on, whether each of its tables steps those that
+    /// come to it in the order of their numbers.
+    fn note_since(&mut self, _seq: u64, _is_in_step: bool) {}
+
     /// Has it turn away what it is told to, and nothing else. `function` is one of its own.
     fn tell(&mut self, _told: &Arc<Told>, _function: usize) {}
 

@@ -31,6 +31,8 @@ pub(crate) struct PackedFlows {
     pub(crate) entries: Vec<u16>,
     /// A [`table::Parcel`] with the group's key. Several cores may take the same flows in.
     pub(crate) parcel: Arc<dyn Any + Send + Sync>,
+    /// The number of a packet, if the table that they come to has then stepped all of its own before it, and none behind it.
+    pub(crate) since_seq: Option<u64>,
 }
 
 /// Which flows are to go.

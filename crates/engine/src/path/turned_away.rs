@@ -4,10 +4,11 @@
 //! else is not: given these choices one core has to do the same. So they are noted where the strategy runs, and `single`
 //! is told of them. A table that is told has room for all flows, and decides nothing by itself.
 //!
-//! Cores are not in step, so that the time at which a flow was evicted is told by the packets of its own entry of the
-//! indirection table, which are stepped in order wherever they are: it was evicted behind the last of them so far. Where
-//! flows stay on their cores, all packets of a core are stepped in order: it was evicted before the packet that wanted its
-//! block.
+//! Cores are not in step, so that the time at which a flow was evicted is told in one of two ways. Where a table steps all packets
+//! that come to it in order, be they a core's or those of a replica, the flow was evicted before the packet that wanted its
+//! block, or from which on other flows came. Where flows that come from other cores find their packets waiting, these are
+//! stepped behind later ones of other flows. Then the packets of the flow's own entry of the indirection table tell it,
+//! which are stepped in order wherever they are: it was evicted behind the last of them so far.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem;
@@ -66,24 +67,31 @@ impl Head {
 pub(crate) struct Noting {
     notes: Arc<Notes>,
     head: usize,
-    /// Whether flows go from core to core.
-    moves: bool,
+    /// Whether all packets that come to the table are stepped in order.
+    is_in_step: bool,
+    /// Packets before this number are stepped.
+    since: u64,
 }
 
 impl Noting {
-    /// For the table of a function's group, whose flows go from core to core or stay.
-    pub(crate) fn of(notes: &Arc<Notes>, function: usize, moves: bool) -> Noting {
+    /// For the table of a function's group, which steps all packets in order or not.
+    pub(crate) fn of(notes: &Arc<Notes>, function: usize, is_in_step: bool) -> Noting {
         let head = notes.heads[function];
-        if moves {
+        if !is_in_step {
             let none = || (0..=u16::MAX).map(|_| AtomicU64::new(0)).collect();
             notes.by_head[head].stepped.get_or_init(none);
         }
-        Noting { notes: Arc::clone(notes), head, moves }
+        Noting { notes: Arc::clone(notes), head, is_in_step, since: 0 }
     }
 
     /// For a function's states that all cores share.
     pub(crate) fn of_shared(notes: &Arc<Notes>, function: usize) -> Noting {
-        Noting::of(notes, notes.heads.len() / 2 + function, false)
+        Noting::of(notes, notes.heads.len() / 2 + function, true)
+    }
+
+    /// Packets before number `seq` are stepped, on all cores. From there on the table steps all that come to it in order, or not.
+    pub(crate) fn since(&mut self, seq: u64, is_in_step: bool) {
+        (self.since, self.is_in_step) = (seq, is_in_step);
     }
 
     fn noted(&self) -> MutexGuard<'_, TurnedAway> {
@@ -109,20 +117,16 @@ impl Noting {
         }
     }
 
-    /// A flow that lived had to go. `entry` brings its packets, and `seq` is the packet that wanted its block, if one did.
+    /// A flow that lived had to go. `entry` brings its packets, and `seq` is the packet that wanted its block, or from which on
+    /// the flows came that did; `None` if nobody knows.
     #[cold]
     pub(crate) fn evicted(&self, key: &[u8], entry: u16, seq: Option<u64>) {
-        let behind = self.stepped_of(entry).map(|stepped| stepped.load(Ordering::Relaxed));
-        self.evicted_before(key, behind.or(seq));
-    }
-
-    /// A flow that lived had to go before a packet, or at a time that nobody knows.
-    pub(crate) fn evicted_before(&self, key: &[u8], seq: Option<u64>) {
-        self.noted().evicted.entry(key.to_vec()).or_default().extend(seq);
+        let behind = self.stepped_of(entry).map(|stepped| stepped.load(Ordering::Relaxed).max(self.since));
+        self.noted().evicted.entry(key.to_vec()).or_default().extend(behind.or(seq));
     }
 
     fn stepped_of(&self, entry: u16) -> Option<&AtomicU64> {
-        let stepped = self.notes.by_head[self.head].stepped.get().filter(|_| self.moves)?;
+        let stepped = self.notes.by_head[self.head].stepped.get().filter(|_| !self.is_in_step)?;
         stepped.get(usize::from(entry))
     }
 }

@@ -316,8 +316,10 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     fn put_pool(&mut self, entry: u16, pool: Pool) {
         self.stepper.put_pool(entry, pool);
         let Stepper { function, pools, .. } = &mut self.stepper;
-        for (_, key, state) in self.gone.extract_if(.., |(of, ..)| *of == entry) {
-            (F::EXTRAS.pool.gone)(function, &key, &state, pools.of(entry));
+        // Flows may be known by more bits of the hash than pools.
+        let here: Vec<_> = self.gone.extract_if(.., |(of, ..)| pools.peek(*of).is_some()).collect();
+        for (of, key, state) in here {
+            (F::EXTRAS.pool.gone)(function, &key, &state, pools.of(of));
         }
     }
 

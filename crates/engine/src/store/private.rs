@@ -44,8 +44,6 @@ pub(crate) struct KeyGroup<K> {
     pub(super) noting: Option<Box<Noting>>,
     /// What to turn away, if the table does not decide that.
     pub(super) telling: Option<Box<Telling>>,
-    /// Whether it steps packets of all cores now.
-    pub(super) is_replica: bool,
 }
 
 /// What a group is made from, function by function.
@@ -89,7 +87,6 @@ impl<K: FlowKey> KeyGroupBuilder<K> {
             shelf,
             noting: None,
             telling: None,
-            is_replica: false,
         })
     }
 }
@@ -226,9 +223,9 @@ impl<K: FlowKey> KeyGroup<K> {
     #[inline(always)]
     pub(super) fn one(&mut self, packet: usize, batch: &mut Batch, port: &dyn Port) {
         self.located.slots[packet] = self.locate(packet, batch);
-        let Self { table, members, located, entries, noting, is_replica, .. } = self;
-        let (noting, is_replica) = (noting.as_deref(), *is_replica);
-        Walk { batch, table, members, located, entries, port, clock: None, noting, is_replica }.one(packet);
+        let Self { table, members, located, entries, noting, .. } = self;
+        let noting = noting.as_deref();
+        Walk { batch, table, members, located, entries, port, clock: None, noting }.one(packet);
         self.note_stepped(1 << packet, batch);
     }
 
@@ -261,12 +258,10 @@ impl<K: FlowKey> Group for KeyGroup<K> {
     }
 
     fn replay(&mut self, items: &mut Items<'_>, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
-        self.is_replica = true;
         match self.shelf.is_some() {
             true => self.replay_part(items, batch, port, laps),
             false => self.replay_items(items, batch, port, laps),
         }
-        self.is_replica = false;
     }
 
     fn settle(&mut self, end: Horizon) {
@@ -320,10 +315,14 @@ impl<K: FlowKey> Group for KeyGroup<K> {
 
     fn note(&mut self, notes: &Arc<Notes>, own: Option<usize>) {
         self.noting = own.map(|function| {
-            let moves = !self.entries.is_empty() || self.shelf.is_some();
-            Box::new(Noting::of(notes, function, moves))
+            let is_in_step = self.entries.is_empty() && self.shelf.is_none();
+            Box::new(Noting::of(notes, function, is_in_step))
         });
         self.members.iter_mut().for_each(|member| member.note(notes));
+    }
+
+    fn note_since(&mut self, seq: u64, is_in_step: bool) {
+        self.noting.iter_mut().for_each(|noting| noting.since(seq, is_in_step));
     }
 
     fn tell(&mut self, told: &Arc<Told>, function: usize) {

@@ -218,7 +218,7 @@ impl<K: FlowKey> KeyGroup<K> {
                     let horizon = batch.horizon(now_ns);
                     let seq = items.seqs.seq(item);
                     let noting = noting.as_deref();
-                    let evicting = noting.map(|noting| Evicting { noting, seq: Some(seq), is_replica: true });
+                    let evicting = noting.map(|noting| Evicting { noting, seq: Some(seq) });
                     free_one(table, members, entries, horizon, now_ns, evicting);
                     let (hash, short) = (wanted[item].hash(), wanted[item].short());
                     slots[item] = table.insert(hash, short, &key_of(members, wanted, item, items));

@@ -144,8 +144,7 @@ impl<K: FlowKey> Stripes<K> {
         // The functions see no other stamp, and the packet gets its own back.
         batch.frames[packet].stamp.time_ns = now_ns;
         let clock = Some(Clock { latest: *latest, clocks });
-        Walk { batch, table, members, located, entries: &mut [], port, clock, noting, is_replica: false }
-            .one(packet);
+        Walk { batch, table, members, located, entries: &mut [], port, clock, noting }.one(packet);
         batch.frames[packet].stamp.time_ns = own_ns;
         let slot = located.slot(packet);
         if slot.is_some() {
@@ -347,7 +346,7 @@ impl<K: FlowKey> Group for StripedGroup<K> {
     }
 
     fn note(&mut self, notes: &Arc<Notes>, own: Option<usize>) {
-        self.noting = own.map(|function| Box::new(Noting::of(notes, function, false)));
+        self.noting = own.map(|function| Box::new(Noting::of(notes, function, true)));
     }
 
     fn take_over(&mut self, other: &mut dyn Group) {

@@ -54,17 +54,7 @@ impl<K: FlowKey> KeyGroup<K> {
         self.located.slots[packet] = slot;
         let mut is_refused = telling.is_refused(seq);
         let Self { table, members, located, entries, .. } = self;
-        let mut walk = Walk {
-            batch,
-            table,
-            members,
-            located,
-            entries,
-            port,
-            clock: None,
-            noting: None,
-            is_replica: false,
-        };
+        let mut walk = Walk { batch, table, members, located, entries, port, clock: None, noting: None };
         let members = walk.members.len();
         for member in 0..members {
             let member = if walk.batch.is_reversed { members - 1 - member } else { member };

@@ -22,8 +22,6 @@ pub(crate) struct Walk<'a, K> {
     pub(crate) clock: Option<Clock<'a>>,
     /// Where what is turned away is to be noted.
     pub(crate) noting: Option<&'a Noting>,
-    /// Whether the table is a replica's, which steps packets of all cores.
-    pub(crate) is_replica: bool,
 }
 
 /// The time of a table that several cores use.
@@ -62,15 +60,10 @@ fn note_evicted<K: FlowKey>(
     Block { slot, entry }: Block,
     horizon: Horizon,
 ) {
-    if let Some(Evicting { noting, seq, is_replica }) = noting
+    if let Some(Evicting { noting, seq }) = noting
         && members.iter().any(|member| !horizon.is_past(member.lives_until(slot, table)))
     {
-        let key = table.key(slot).as_bytes();
-        match is_replica {
-            // It steps packets of all cores in order.
-            true => noting.evicted_before(key, seq),
-            false => noting.evicted(key, entry, seq),
-        }
+        noting.evicted(table.key(slot).as_bytes(), entry, seq);
     }
 }
 
@@ -80,8 +73,6 @@ pub(crate) struct Evicting<'a> {
     pub(crate) noting: &'a Noting,
     /// The packet that wants its block, if one does.
     pub(crate) seq: Option<u64>,
-    /// Whether the table is a replica's.
-    pub(crate) is_replica: bool,
 }
 
 impl<K: FlowKey> Walk<'_, K> {
@@ -132,8 +123,7 @@ impl<K: FlowKey> Walk<'_, K> {
             // What is dead by this packet's time alone counts as evicted: a core that lags, or a packet that waits, may
             // still need it.
             let horizon = clock.map_or_else(|| batch.horizon(now_ns), |clock| clock.clocks.horizon());
-            let is_replica = self.is_replica;
-            let evicting = noting.map(|noting| Evicting { noting, seq: Some(stamp.seq), is_replica });
+            let evicting = noting.map(|noting| Evicting { noting, seq: Some(stamp.seq) });
             table.make_room(horizon, now_ns, |table, slot| {
                 let block = block(entries, slot);
                 note_evicted(evicting, table, members, block, horizon);

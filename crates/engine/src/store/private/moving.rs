@@ -63,22 +63,23 @@ impl<K: FlowKey> KeyGroup<K> {
                 }
             }
         }
-        let erase =
-            |(to, Packing { entries, parcel })| (to, PackedFlows { entries, parcel: Arc::new(parcel) });
+        let erase = |(to, Packing { entries, parcel })| {
+            (to, PackedFlows { entries, parcel: Arc::new(parcel), since_seq: None })
+        };
         (next, packed.into_iter().map(erase).collect())
     }
 
     /// See [`Group::unpack`](crate::path::group::Group::unpack).
     pub(super) fn unpack_flows(
         &mut self,
-        PackedFlows { entries, parcel }: PackedFlows,
+        PackedFlows { entries, parcel, since_seq }: PackedFlows,
         horizon: Horizon,
         now_ns: u64,
     ) {
         let parcel: Arc<Parcel<K>> = parcel.downcast().expect("packed by this group of another core");
         for (index, entry) in entries.into_iter().enumerate() {
             self.table.prefetch_bucket_for(&parcel, index + FLOWS_AHEAD);
-            self.make_room(horizon, now_ns);
+            self.make_room(horizon, now_ns, since_seq);
             let slot = self.table.unpack(&parcel, index);
             note_entry(&mut self.entries, slot, entry);
             if let Some(noting) = &self.noting
@@ -86,7 +87,7 @@ impl<K: FlowKey> KeyGroup<K> {
             {
                 let keys =
                     self.members.iter().filter_map(|member| member.packed_key(&parcel, index, &self.table));
-                keys.for_each(|key| noting.evicted(key.as_bytes(), entry, None));
+                keys.for_each(|key| noting.evicted(key.as_bytes(), entry, since_seq));
             }
             for member in &mut self.members {
                 match slot.is_some() {
@@ -98,10 +99,9 @@ impl<K: FlowKey> KeyGroup<K> {
     }
 
     /// Frees a block when the table is full: expires a flow, or evicts one, for a flow that comes from another core.
-    fn make_room(&mut self, horizon: Horizon, now_ns: u64) {
-        let Self { table, members, entries, noting, is_replica, .. } = self;
-        let is_replica = *is_replica;
-        let evicting = noting.as_deref().map(|noting| Evicting { noting, seq: None, is_replica });
+    fn make_room(&mut self, horizon: Horizon, now_ns: u64, since_seq: Option<u64>) {
+        let Self { table, members, entries, noting, .. } = self;
+        let evicting = noting.as_deref().map(|noting| Evicting { noting, seq: since_seq });
         free_one(table, members, entries, horizon, now_ns, evicting);
     }
 

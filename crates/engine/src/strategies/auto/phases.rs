@@ -199,7 +199,11 @@ impl Changing for Phases {
         self.close(first);
         let why = self.choose(first);
         let plan = self.plan_of(self.now, first);
+        cores.iter_mut().for_each(|core| core.note_since(first, false));
         self.transfer(&plan, cores, last);
+        // Where packets wait for flows, others overtake them.
+        let is_in_step = plan.rebalancing.is_none() || plan.is_replicated();
+        cores.iter_mut().for_each(|core| core.note_since(first, is_in_step));
         let until = Until::packet(match self.every() {
             Every::Packets(packets) => (first / packets + 1).saturating_mul(packets),
             Every::Period(_) | Every::Never => u64::MAX,
@@ -226,6 +230,7 @@ impl Changing for Phases {
 
     fn end(&mut self, cores: &mut [ChainCore], packets: u64, last: Stamp) -> Changes {
         self.close(packets);
+        cores.iter_mut().for_each(|core| core.note_since(packets, false));
         self.flows.divide(cores, &owners(&self.plan, self.plan.cores), last);
         let mut phases = mem::take(&mut self.changes);
         // The packets may have ended where a phase was to begin.

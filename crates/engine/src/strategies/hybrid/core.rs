@@ -81,8 +81,9 @@ impl Core {
         }
     }
 
-    /// Receives as many as there is room for.
-    fn take(&mut self, port: &mut dyn Port) -> Received {
+    /// Receives as many as there is room for. Says, too, whether all is here that packets which wait can wait for, as far as it comes
+    /// by a queue.
+    fn take(&mut self, port: &mut dyn Port) -> (Received, bool) {
         let Waiting { own, sent_here, .. } = &mut self.waiting;
         let room = BATCH_PACKETS - sent_here.len();
         let beside = port.receive_beside(sent_here, room);
@@ -90,14 +91,18 @@ impl Core {
         // In one queue, what a packet waits for came before it: all of that is here.
         let waiting = own.len() + if self.has_two_queues { 0 } else { sent_here.len() };
         let begin = own.len();
-        let received = match BATCH_PACKETS - waiting {
+        let own_room = BATCH_PACKETS - waiting;
+        let received = match own_room {
             0 => Received::Idle,
-            room => port.receive(own, room),
+            own_room => port.receive(own, own_room),
         };
+        let is_all_here =
+            (received == Received::End || own_room == 0) && (beside == Received::End || room == 0);
         if !self.has_two_queues {
             self.waiting.sort(begin);
         }
-        if (received, beside) == (Received::End, Received::End) { Received::End } else { Received::Idle }
+        let is_end = (received, beside) == (Received::End, Received::End);
+        (if is_end { Received::End } else { Received::Idle }, is_all_here)
     }
 
     /// Whether nothing was told and nothing is to be done, so that the core's own packets are all there is.
@@ -195,16 +200,13 @@ impl Core {
 
     /// No packets come any more, and what was told is stepped. Where nobody will tell anything again, each flow goes back to its
     /// owner.
-    fn end(&mut self, chain: &mut ChainCore) -> Received {
-        if self.told < self.known || !self.promotion.is_settled() {
-            return Received::Idle;
-        }
+    fn end(&mut self, chain: &mut ChainCore) {
         for slot in 0..if self.history.columns.reader.is_abandoned() { self.promoted.len() } else { 0 } {
             if let Some(change) = self.promoted[slot].take() {
-                self.demote(&Change { status: Status::Demoted, ..change }, chain);
+                // Behind all that was told.
+                self.demote(&Change { status: Status::Demoted, since_seq: u64::MAX, ..change }, chain);
             }
         }
-        Received::End
     }
 }
 
@@ -218,7 +220,9 @@ impl Intake for Core {
             self.is_laid_out = true;
         }
         let waited = self.waiting.len();
-        let received = self.take(port);
+        let (received, is_all_here) = self.take(port);
+        // Ahead of the looks at what was told and at changes: there is no more then.
+        let is_last = is_all_here && self.history.columns.reader.is_abandoned();
         // Ahead of the look at changes: those that came before a packet which is known are known, too.
         self.known = self.history.columns.reader.published() as u64;
         self.promotion.look();
@@ -234,8 +238,13 @@ impl Intake for Core {
         }
         match received {
             _ if !batch.is_empty() || self.share.told > 0 => Received::Frames,
-            Received::End if self.promotion.is_broken() => Received::End,
-            Received::End if waiting == 0 => self.end(chain),
+            Received::End if waiting == 0 && self.told == self.known && self.promotion.is_settled() => {
+                self.end(chain);
+                Received::End
+            }
+            // Who sends packets was stopped midway, or a core has failed: what this one waits for, such as a packet that it was
+            // told of, never comes.
+            _ if is_last && !self.promotion.has_mail() => Received::End,
             _ => Received::Idle,
         }
     }

@@ -33,6 +33,8 @@ impl Tables {
 
     /// Has entries below [`SLOTS`] be in the replica. On one core alone what happens to its flows `counts`.
     pub(super) fn lay_out(chain: &mut ChainCore, counts: bool) {
+        // Own packets are stepped in order, and so is what is told: flows come to either table between two of its packets.
+        chain.note_since(0, true);
         for (_, shelves) in chain.shelves() {
             shelves.split(0, Split { buckets: SLOTS as u8, mask: 0 });
             if !counts {
@@ -48,14 +50,14 @@ impl Tables {
 
     /// Puts them into the replica.
     pub(super) fn take_in(change: &Change, flows: &Flows, chain: &mut ChainCore) {
-        unpack(REPLICA, change.slot, change.since_ns, flows, chain);
+        unpack(REPLICA, change.slot, change, flows, chain);
     }
 
     /// Takes an entry's flows from the replica, and if they are to `stay` puts them among this core's own.
     pub(super) fn demote(&mut self, change: &Change, stay: bool, chain: &mut ChainCore) {
         let flows = self.pack(REPLICA, change.slot, chain);
         if stay {
-            unpack(OWN, change.entry, change.since_ns, &flows, chain);
+            unpack(OWN, change.entry, change, &flows, chain);
         }
     }
 
@@ -73,11 +75,11 @@ impl Tables {
     }
 }
 
-/// Packets of the entry come to this table from `since_ns` on: none that comes here is older.
+/// Packets of the entry come to this table from the change on: none that comes here is older.
 fn unpack(
     part: usize,
     entry: u16,
-    since_ns: u64,
+    Change { since_seq, since_ns, .. }: &Change,
     flows: &[(usize, Vec<PackedFlows>)],
     chain: &mut ChainCore,
 ) {
@@ -86,7 +88,8 @@ fn unpack(
         for packed in of_group.flat_map(|(_, packed)| packed) {
             let mut flows = packed.clone();
             flows.entries.fill(entry);
-            shelves.unpack_into(part, flows, Horizon::claim(since_ns), since_ns);
+            flows.since_seq = Some(*since_seq);
+            shelves.unpack_into(part, flows, Horizon::claim(*since_ns), *since_ns);
         }
     }
 }
