@@ -1,12 +1,12 @@
 //! `verify` sees what a NAT does on many cores, whatever ports it gives out there: over traffic with answers to what either
 //! run sent, each planted fault is found, and without one both runs are alike.
 
-use engine::strategies::{AUTO, DYSSECT, HYBRID, RSS, RSSPP, SINGLE, Strategy};
-use engine::{Chain, Plan, Progress, Registry, Verified, replay_capture, verify};
+use engine::strategies::{AUTO, DYSSECT, HYBRID, RSS, RSSPP, SCR, SINGLE, Strategy};
+use engine::{Chain, Plan, Progress, Registry, Verified, replay_capture, verify, verify_answered};
 use etherparse::{Icmpv4Type, PacketBuilder};
 use io::Fate;
 use paceline_conformance::draw::Draw;
-use paceline_conformance::faulty_nat::{FAULTS, FaultyNat, WELL};
+use paceline_conformance::faulty_nat::{DEAD_ANSWERED, FAULTS, FaultyNat, WELL};
 use paceline_conformance::pcap::{self, Pcap};
 use paceline_conformance::{Packet, chain};
 use strategy::{Every, Rebalancing};
@@ -145,14 +145,22 @@ fn plan(chain: &Chain, strategy: &'static dyn Strategy) -> Plan {
     Plan { rebalancing, simulation: Some(1), ..plan }
 }
 
+/// Who answers: the capture, or somebody to each run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Capture,
+    Responder,
+}
+
 fn verified<const FAULT: u8>(
     strategy: &'static dyn Strategy,
     choice: &str,
     addresses: usize,
-    capture: &Pcap,
+    (capture, by): (&Pcap, By),
 ) -> Verified {
     let chain = nat::<FAULT>(choice, addresses);
     let plan = plan(&chain, strategy);
+    let verify = if by == By::Responder { verify_answered } else { verify };
     verify(&chain, &plan, &|| Ok(capture.open()), &Progress::default()).expect("it runs")
 }
 
@@ -170,7 +178,7 @@ fn planted(
     strategy: &'static dyn Strategy,
     choice: &str,
     addresses: usize,
-    capture: &Pcap,
+    traffic: (&Pcap, By),
 ) -> Verified {
     let verified = match fault {
         1 => verified::<1>,
@@ -182,7 +190,7 @@ fn planted(
         7 => verified::<7>,
         _ => verified::<WELL>,
     };
-    verified(strategy, choice, addresses, capture)
+    verified(strategy, choice, addresses, traffic)
 }
 
 /// It cannot copy flows whose ports come from a pool: so there is nothing to compare.
@@ -200,7 +208,7 @@ fn a_nat_that_goes_wrong_on_many_cores_is_found() {
             for addresses in [1, 2] {
                 let name = format!("{}, {choice}, {addresses} addresses", strategy.name());
                 let capture = answered(strategy, choice, addresses, &items);
-                let right = planted(WELL, strategy, choice, addresses, &capture);
+                let right = planted(WELL, strategy, choice, addresses, (&capture, By::Capture));
                 let [judged] = &right.judged[..] else { panic!("{name}: {right:#?}") };
                 if !right.holds() || judged.not_judged.is_some() {
                     wrong.push(format!("{name}: {right:#?}"));
@@ -210,7 +218,7 @@ fn a_nat_that_goes_wrong_on_many_cores_is_found() {
                 let is_same = (judged.renamed, judged.alone) == (0, 0);
                 assert!(is_same || choice != "preserve", "{name}: {judged:#?}");
                 for fault in FAULTS {
-                    let planted = planted(fault, strategy, choice, addresses, &capture);
+                    let planted = planted(fault, strategy, choice, addresses, (&capture, By::Capture));
                     if planted.is_same() {
                         wrong.push(format!("{name}: fault {fault} is not found: {:?}", planted.judged));
                     }
@@ -219,4 +227,48 @@ fn a_nat_that_goes_wrong_on_many_cores_is_found() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What the capture has for external endpoints is of no run then, and nothing has to be judged alone.
+#[test]
+fn what_goes_wrong_is_found_where_each_run_is_answered() {
+    let unanswered = capture(&items(2, 900), None);
+    let mut wrong = Vec::new();
+    for strategy in [RSS, RSSPP, DYSSECT, AUTO, SCR] {
+        for (choice, addresses) in [("preserve", 1), ("random", 2), ("in-turn", 1)] {
+            let name = format!("{}, {choice}, {addresses} addresses", strategy.name());
+            let traffic = (&unanswered, By::Responder);
+            let right = planted(WELL, strategy, choice, addresses, traffic);
+            let ([judged], Some(answered)) = (&right.judged[..], right.answered) else {
+                panic!("{name}: {right:#?}")
+            };
+            assert!(answered.answered > 400 && answered.left_out > 300, "{name}: {answered:?}");
+            if !right.holds() || judged.alone > 0 || judged.not_judged.is_some() {
+                wrong.push(format!("{name}: {right:#?}"));
+                continue;
+            }
+            // Nobody answers so late that the mapping has ended; and replicas have nothing of the pool to share out.
+            let planted_here = FAULTS.into_iter().filter(|fault| *fault != DEAD_ANSWERED && strategy != SCR);
+            for fault in planted_here {
+                let planted = planted(fault, strategy, choice, addresses, traffic);
+                if planted.is_same() {
+                    wrong.push(format!("{name}: fault {fault} is not found: {:?}", planted.judged));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// On threads nothing comes again as it was, and there is no need that it does.
+#[test]
+fn runs_on_threads_are_answered_in_their_own_endpoints() {
+    let unanswered = capture(&items(3, 900), None);
+    let chain = nat::<WELL>("random", 2);
+    for strategy in [RSS, RSSPP, SCR] {
+        let plan = Plan { simulation: None, ..plan(&chain, strategy) };
+        let right = verify_answered(&chain, &plan, &|| Ok(unanswered.open()), &Progress::default());
+        let right = right.expect("it runs");
+        assert!(right.holds() && right.judged[0].alone == 0, "{right:#?}");
+    }
 }

@@ -1,5 +1,7 @@
 //! All tests of the program, as one: each test program links the whole engine. A new file is named here.
 
+#[path = "answers.rs"]
+mod answers;
 #[path = "bench.rs"]
 mod bench;
 #[path = "card.rs"]

@@ -78,6 +78,7 @@ pub use strategies::scr::outside::loss::{Loss, LossShare, LossShareError};
 pub use strategies::scr::outside::on_loss::Recovery;
 pub use strategies::scr::outside::sequencing::{Sequenced, Sequencing, SequencingError};
 pub use verify::{
-    Agreement, AllocationEvent, Answer, Beside, Broken, HistoryCheck, Judged, Mismatch, SharedCheck, UpTo,
-    Verified, VerifyError, Wrong, verify, verify_external, verify_reloading,
+    Agreement, AllocationEvent, Answer, Answered, Beside, Broken, HistoryCheck, Judged, Mismatch,
+    SharedCheck, UpTo, Verified, VerifyError, Wrong, verify, verify_answered, verify_external,
+    verify_reloading,
 };

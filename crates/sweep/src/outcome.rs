@@ -117,7 +117,9 @@ pub fn outcome(chain: &Chain, result: &Result<Verified, VerifyError>) -> Option<
 fn of_error(error: &VerifyError) -> Outcome {
     let first_line = |text: String| text.lines().next().unwrap_or_default().to_owned();
     match error {
-        VerifyError::Plan(_) | VerifyError::Run(RunError::OutOfMemory { .. }) => {
+        VerifyError::Plan(_)
+        | VerifyError::Unanswered { .. }
+        | VerifyError::Run(RunError::OutOfMemory { .. }) => {
             Outcome::Refused { why: first_line(error.to_string()) }
         }
         VerifyError::Input(_) => Outcome::Unreadable { why: first_line(error.to_string()) },

@@ -15,7 +15,7 @@ use crate::chain::keeping::Keeping;
 use crate::chain::undeclared::check_declared;
 use crate::executor::collect::Collected;
 use crate::executor::cores::{AllWorked, Before};
-use crate::executor::input::{Input, Progress};
+use crate::executor::input::{Input, Progress, Source, Taken};
 use crate::executor::leaving::Watch;
 use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::pace::Pace;
@@ -61,6 +61,7 @@ pub fn replay_reloading<E: Send>(
     let all = || std::iter::once((0, chain, plan)).chain(reloads.iter().map(Reload::parts));
     let keepings: Vec<Keeping<'_>> = all().map(|(_, _, plan)| plan.keeping()).collect();
     let generations = generations(all(), &keepings);
+    let input: Input = input.into();
     replay_generations(&generations, input.into(), progress, see)
 }
 
@@ -95,7 +96,7 @@ pub(crate) fn generations<'a>(
 
 /// What goes on from one chain to the next.
 struct Stream {
-    input: Input,
+    source: Source,
     stamper: Stamper,
     ingress: Option<Ingress>,
 }
@@ -103,7 +104,7 @@ struct Stream {
 /// Runs chains that take over from each other.
 pub(crate) fn replay_generations<E: Send>(
     generations: &[Generation<'_>],
-    mut input: Input,
+    mut source: Source,
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
@@ -112,12 +113,12 @@ pub(crate) fn replay_generations<E: Send>(
     };
     let samples: Vec<_> = generations
         .iter()
-        .map(|generation| generation.standing.chain.checksums.decide(&mut input.reader))
+        .map(|generation| generation.standing.chain.checksums.decide(&mut source.input.reader))
         .collect();
     let telemetry = progress.telemetry_of(first, plan);
     let mut before = Before::all(plan.cores, telemetry.as_deref());
     let mut watch = Watch::of(plan.egress);
-    let mut stream = Stream { input, stamper: Stamper::default(), ingress: None };
+    let mut stream = Stream { source, stamper: Stamper::default(), ingress: None };
     let mut collected = Collected::nothing();
     let (mut reloads, mut changes) = (Vec::new(), Changes::default());
     let mut old = Vec::new();
@@ -250,13 +251,13 @@ fn feed(
     let mut ingress = Ingress::new(chain, &*dispatcher).going_on(stream.ingress.take());
     let refers = dispatcher.refers();
     let mut lane = Lane { ingress: &mut ingress, dispatcher: &mut *dispatcher, feeder: &mut feeder, refers };
-    let end = feed_all(&mut stream.input, &mut lane, until, progress);
+    let end = feed_all(&mut stream.source, &mut lane, until, progress);
     let ended = Instant::now();
     // The history ends before the cores see that their queues do.
     drop(dispatcher);
     stream.ingress = Some(ingress);
     stream.stamper = feeder.stamper().clone();
-    let fed = Fed { end, ended, ran_back: feeder.ran_back(), remarks: stream.input.reader.remarks() };
+    let fed = Fed { end, ended, ran_back: feeder.ran_back(), remarks: stream.source.input.reader.remarks() };
     (fed, stream)
 }
 
@@ -290,37 +291,34 @@ impl Lane<'_> {
 }
 
 /// Reads the capture and sends each packet to its core, as far as packet number `until`, which is another phase's.
-fn feed_all(
-    Input { reader, speed }: &mut Input,
-    lane: &mut Lane<'_>,
-    until: &Until,
-    progress: &Progress,
-) -> FeedEnd {
-    let mut pace = speed.map(Pace::new);
+fn feed_all(source: &mut Source, lane: &mut Lane<'_>, until: &Until, progress: &Progress) -> FeedEnd {
+    let mut pace = source.input.speed.map(Pace::new);
+    let is_stopped = || progress.stop.load(Ordering::Relaxed);
     let mut packets = lane.feeder.stamper().next_seq();
     loop {
         if packets >= until.get() {
             return FeedEnd::Border;
         }
-        let record = match reader.next() {
-            Ok(Some(record)) => record,
-            Ok(None) => return FeedEnd::Input(Ok(())),
+        let record = match source.next(&|| is_stopped() || lane.feeder.is_closed()) {
+            Ok(Taken::Packet(record)) => record,
+            Ok(Taken::End) => return FeedEnd::Input(Ok(())),
+            Ok(Taken::GivenUp) if is_stopped() => return FeedEnd::Stopped,
+            Ok(Taken::GivenUp) => return FeedEnd::Closed,
             Err(error) => return FeedEnd::Input(Err(error.into())),
         };
         if let Some(pace) = &mut pace {
-            let is_stopped = || progress.stop.load(Ordering::Relaxed);
             pace.wait_for(record.time_ns, || is_stopped() || lane.feeder.is_closed());
             if is_stopped() {
                 return FeedEnd::Stopped;
             }
         }
         let Ok(mut frame) = lane.take(&record) else { return FeedEnd::Closed };
-        frame.note = Note::by(reader.side());
+        frame.note = Note::by(source.side());
         let Ok(()) = lane.send(frame) else { return FeedEnd::Closed };
         packets += 1;
         if packets.is_multiple_of(256) {
-            progress.read_bytes.store(reader.position_bytes(), Ordering::Relaxed);
-            if progress.stop.load(Ordering::Relaxed) {
+            progress.read_bytes.store(source.input.reader.position_bytes(), Ordering::Relaxed);
+            if is_stopped() {
                 return FeedEnd::Stopped;
             }
         }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use io::capture::CaptureReader;
+use io::capture::{CaptureError, CaptureReader, Record};
 use telemetry::Telemetry;
+use wire::Side;
 
 use crate::chain::Chain;
 use crate::executor::pace::Speed;
@@ -46,5 +47,64 @@ pub struct Input {
 impl From<CaptureReader> for Input {
     fn from(reader: CaptureReader) -> Input {
         Input { reader, speed: None }
+    }
+}
+
+/// Who answers what a chain sends while it runs: leaves packets of the capture out, and puts others between them.
+pub(crate) trait Peer: Send {
+    /// The next packet. Waits for what it depends on, until `is_over`.
+    fn next<'a>(
+        &'a mut self,
+        reader: &'a mut CaptureReader,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Taken<'a>, CaptureError>;
+
+    /// The side by whose interface the packet came that was given last, where the capture's interfaces have sides.
+    fn side(&self) -> Option<Side>;
+}
+
+/// What comes next of the input.
+pub(crate) enum Taken<'a> {
+    /// A packet.
+    Packet(Record<'a>),
+    /// Nothing more.
+    End,
+    /// It was over before there was one.
+    GivenUp,
+}
+
+/// What a run takes in.
+pub(crate) struct Source {
+    pub(crate) input: Input,
+    pub(crate) peer: Option<Box<dyn Peer>>,
+}
+
+impl From<Input> for Source {
+    fn from(input: Input) -> Source {
+        Source { input, peer: None }
+    }
+}
+
+impl From<CaptureReader> for Source {
+    fn from(reader: CaptureReader) -> Source {
+        Input::from(reader).into()
+    }
+}
+
+impl Source {
+    /// The next packet.
+    #[inline]
+    pub(crate) fn next(&mut self, is_over: &dyn Fn() -> bool) -> Result<Taken<'_>, CaptureError> {
+        let Source { input: Input { reader, .. }, peer } = self;
+        match peer {
+            Some(peer) => peer.next(reader, is_over),
+            None => Ok(reader.next()?.map_or(Taken::End, Taken::Packet)),
+        }
+    }
+
+    /// The side by whose interface it came, where that is known.
+    #[inline]
+    pub(crate) fn side(&self) -> Option<Side> {
+        self.peer.as_ref().map_or_else(|| self.input.reader.side(), |peer| peer.side())
     }
 }

@@ -19,6 +19,7 @@ use crate::strategies::SINGLE;
 use crate::strategies::egress::Egress;
 use crate::strategies::plan::Plan;
 use crate::strategies::succession::Standing;
+use crate::verify::answering::Asking;
 use crate::verify::compare::{broken, differing, digests, exhausted, filled};
 use crate::verify::full_tables::{TurnedAway, may_explain};
 use crate::verify::judged::{Docket, Heard, Tally};
@@ -68,7 +69,21 @@ pub fn verify_reloading(
     open: &dyn Fn() -> Result<CaptureReader, CaptureError>,
     progress: &Progress,
 ) -> Result<Verified, VerifyError> {
-    verify_beside(&mut Beside::default(), chain, plan, reloads, open, progress)
+    verify_beside(&mut Beside::default(), chain, plan, reloads, open, false, progress)
+}
+
+/// The same where each run is answered in its own endpoints: what the capture has for external addresses of a NAT is left out,
+/// and each packet that goes out is answered 1 ms later, as the run sent it. Opens the input once more.
+///
+/// # Errors
+/// As [`verify`]; [`VerifyError::Unanswered`] if no function of the chain is judged that gives external endpoints out.
+pub fn verify_answered(
+    chain: &Chain,
+    plan: &Plan,
+    open: &dyn Fn() -> Result<CaptureReader, CaptureError>,
+    progress: &Progress,
+) -> Result<Verified, VerifyError> {
+    verify_beside(&mut Beside::default(), chain, plan, &[], open, true, progress)
 }
 
 /// What `single` made of a chain over a capture, to be compared with what several plans make of the same.
@@ -95,7 +110,7 @@ impl Beside {
         open: &dyn Fn() -> Result<CaptureReader, CaptureError>,
         progress: &Progress,
     ) -> Result<Verified, VerifyError> {
-        verify_beside(self, chain, plan, &[], open, progress)
+        verify_beside(self, chain, plan, &[], open, false, progress)
     }
 }
 
@@ -105,6 +120,7 @@ fn verify_beside(
     plan: &Plan,
     reloads: &[Reload],
     open: &dyn Fn() -> Result<CaptureReader, CaptureError>,
+    is_answered: bool,
     progress: &Progress,
 ) -> Result<Verified, VerifyError> {
     let parts: Vec<(u64, &Chain, &Plan)> =
@@ -121,7 +137,12 @@ fn verify_beside(
     let (judged, renames) = (docket.judged, docket.renames);
     let mask =
         all().map(|(chain, plan)| may_differ(chain, plan, judged)).fold(Fields::empty(), Fields::union);
-    let comparing = Comparing { chain, docket: &docket, mask, open, progress };
+    let asking = match (is_answered, docket.why_unanswered(chain), &chain.sides) {
+        (false, ..) => None,
+        (true, None, Some(sides)) => Some(Arc::new(Asking::new(sides, open()?))),
+        (true, why, _) => return Err(VerifyError::Unanswered { why: why.unwrap_or_default() }),
+    };
+    let comparing = Comparing { chain, docket: &docket, mask, open, asking, progress };
     let followed: Vec<Vec<usize>> = all().map(|(chain, plan)| followed(chain, plan)).collect();
     let following = |ends: &Arc<Ends>, told: &[Arc<Told>]| -> Vec<Keeping<'_>> {
         let keeping = |(number, functions)| {
@@ -241,6 +262,7 @@ fn verify_beside(
         filled: filled(chain, outcomes),
         exhausted,
         oddities: Oddities::of(&other.outcome),
+        answered: other.answered,
         out_of_order: plan.keeps_flows_on_one_core().then_some(order.out_of_order),
         moves: other.outcome.moves,
         reloads: other.outcome.reloads.clone(),

@@ -1,7 +1,7 @@
 //! Functions whose answers depend on how a pool is shared out: a judge of each run says whether they are right, and what
 //! they gave out is renamed before runs are compared.
 
-use io::capture::CaptureReader;
+use io::capture::Record;
 use io::{EngineDrop, Fate, REPLAY_FRAMES_MAX};
 use nf::{Counted, Hearing, Judge, Left, Passage, Ruling};
 use table::WhenFull;
@@ -56,8 +56,6 @@ pub(super) struct Trial<'a> {
     judge: Box<dyn Judge>,
     /// Whether the function's table evicts.
     evicts: bool,
-    /// The packets as they came.
-    reader: CaptureReader,
     heard: Heard,
 }
 
@@ -108,13 +106,19 @@ impl Docket {
         docket
     }
 
-    /// A run of `plan` over what `reader` has; `None` if nothing is judged.
-    pub(super) fn trial<'a>(
-        &self,
-        chain: &'a Chain,
-        plan: &Plan,
-        reader: CaptureReader,
-    ) -> Option<Trial<'a>> {
+    /// Why no packets can be answered in place of those of the capture; `None` if they can be.
+    pub(super) fn why_unanswered(&self, chain: &Chain) -> Option<String> {
+        match (self.judged, self.not_judged.first()) {
+            (Some(index), _) if chain.functions[index].function.sides().is_some() => None,
+            (_, Some((index, why))) => {
+                Some(format!("`{}` was not judged, because {why}", chain.functions[*index].name))
+            }
+            _ => Some("no function of the chain gives external endpoints out".to_owned()),
+        }
+    }
+
+    /// A run of `plan`; `None` if nothing is judged.
+    pub(super) fn trial<'a>(&self, chain: &'a Chain, plan: &Plan) -> Option<Trial<'a>> {
         let index = self.judged?;
         let is_divided = allocates_otherwise(plan);
         let hearing = Hearing {
@@ -125,7 +129,7 @@ impl Docket {
             in_flight: if is_divided { REPLAY_FRAMES_MAX as u64 } else { 0 },
         };
         let (judge, evicts) = (chain.functions[index].function.judge(hearing)?, hearing.evicts);
-        Some(Trial { chain, index, judge, evicts, reader, heard: Heard::default() })
+        Some(Trial { chain, index, judge, evicts, heard: Heard::default() })
     }
 
     /// What there is to say of functions that allocate.
@@ -208,10 +212,9 @@ impl Tally {
 }
 
 impl Trial<'_> {
-    /// Judges the next packet of the run.
-    pub(super) fn see(&mut self, seen: &Seen<'_>) -> Ruling {
-        // Where the input ends early, the run says so.
-        let Ok(Some(record)) = self.reader.next() else { return Ruling::NONE };
+    /// Judges the next packet of the run, of which the record says how it came.
+    pub(super) fn see(&mut self, seen: &Seen<'_>, record: Option<&Record<'_>>) -> Ruling {
+        let Some(record) = record else { return Ruling::NONE };
         let headers = self.chain.headers(record.link, record.data, record.wire_len);
         let Some(left) = left(self.chain, self.index, seen, &headers, &mut self.heard.unattributed) else {
             return Ruling::NONE;

@@ -89,6 +89,7 @@ pub fn verify_external(
         filled: filled(chain, [&single, &other]),
         exhausted: exhausted(chain, [&single, &other]),
         oddities: Oddities::of(&other),
+        answered: None,
         out_of_order: None,
         moves: Moves::default(),
         reloads: Vec::new(),

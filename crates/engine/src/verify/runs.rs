@@ -1,5 +1,6 @@
 //! One run, packet by packet; what two of them differ in; and the whole answers where they do.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use io::Fate;
@@ -10,12 +11,13 @@ use wire::{Edits, Fields};
 
 use crate::chain::Chain;
 use crate::executor::capture::{Generation, replay_generations};
-use crate::executor::input::Progress;
+use crate::executor::input::{Progress, Source};
 use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::seen::Seen;
 use crate::strategies::plan::Plan;
+use crate::verify::answering::{Answered, Asking, Came};
 use crate::verify::compare::{answer, fingerprint};
-use crate::verify::judged::{Comparable, Docket, Heard, Named, Tally, Trial};
+use crate::verify::judged::{Comparable, Docket, Heard, Named, Tally};
 use crate::verify::verified::{Answer, VerifyError};
 
 /// How runs over a capture are compared.
@@ -26,6 +28,8 @@ pub(super) struct Comparing<'a> {
     /// Header fields that are left out.
     pub(super) mask: Fields,
     pub(super) open: &'a dyn Fn() -> Result<CaptureReader, CaptureError>,
+    /// Where each run is answered in its own endpoints.
+    pub(super) asking: Option<Arc<Asking>>,
     pub(super) progress: &'a Progress,
 }
 
@@ -45,6 +49,7 @@ pub(super) struct Ran {
     pub(super) heard: Heard,
     /// What it differs in from the run beside it, as far as both have come.
     pub(super) found: Found,
+    pub(super) answered: Option<Answered>,
     pub(super) outcome: RunOutcome,
 }
 
@@ -74,14 +79,16 @@ impl Comparing<'_> {
         beside: Option<&Ran>,
         see: &mut dyn FnMut(&Seen<'_>),
     ) -> Result<Ran, VerifyError> {
-        let mut trial = self.trial(run.plan)?;
+        let mut trial = self.docket.trial(self.chain, run.plan);
+        let (input, mut came) = self.input(trial.is_some())?;
         let empty = self.empty();
         let (mut answers, mut named): (Vec<u64>, Vec<Named>) = (Vec::new(), Vec::new());
         let mut found = Found::default();
         let mut see = |seen: &Seen<'_>| {
             let mut rename = Edits::NONE;
+            let record = came.as_mut().and_then(Came::next);
             if let Some(trial) = &mut trial {
-                let ruling = trial.see(seen);
+                let ruling = trial.see(seen, record.as_ref());
                 named.push(Named::new(&ruling, seen, empty));
                 rename = self.renamed(&ruling);
             }
@@ -95,14 +102,17 @@ impl Comparing<'_> {
             }
             answers.push(own.0);
             see(seen);
+            if let Some(came) = &mut came {
+                came.answer(seen);
+            }
             Ok(())
         };
-        let input = (self.open)()?.into();
         // Nobody measures this run, and it may be one of thousands, over few packets each.
         let outcome = on_demand(|| replay_generations(run.generations, input, self.progress, &mut see))
             .map_err(VerifyError::Run)?;
         let heard = trial.map(|trial| trial.end(&outcome)).unwrap_or_default();
-        Ok(Ran { answers, named, heard, found, outcome })
+        let answered = came.and_then(|came| came.answered());
+        Ok(Ran { answers, named, heard, found, answered, outcome })
     }
 
     /// A packet's flow, and its whole answer in a run that is done once more up to there. `None` if that is stopped.
@@ -111,34 +121,27 @@ impl Comparing<'_> {
         seq: u64,
         run: Run<'_>,
     ) -> Result<Option<(Option<FiveTuple>, Answer)>, VerifyError> {
-        let mut reader = (self.open)()?;
-        let mut flow = None;
-        for number in 0..=seq {
-            let Some(record) = reader.next()? else { break };
-            if number.is_multiple_of(256) && self.is_stopped() {
-                return Ok(None);
-            }
-            if number == seq {
-                let headers = wire::parse(record.link, record.data, record.wire_len);
-                flow = (headers.is_ip() && headers.is_well_formed()).then(|| FiveTuple::of(&headers));
-            }
-        }
-        Ok(self.answer(seq, run)?.map(|answer| (flow, answer)))
-    }
-
-    /// `None` if it is stopped.
-    fn answer(&self, seq: u64, run: Run<'_>) -> Result<Option<Answer>, VerifyError> {
-        let mut trial = self.trial(run.plan)?;
+        let mut trial = self.docket.trial(self.chain, run.plan);
+        let (input, mut came) = self.input(true)?;
         let mut found = None;
         let mut see = |seen: &Seen<'_>| {
-            let rename = trial.as_mut().map_or(Edits::NONE, |trial| self.renamed(&trial.see(seen)));
+            let record = came.as_mut().and_then(Came::next);
+            let ruling = trial.as_mut().map(|trial| trial.see(seen, record.as_ref()));
+            if seen.stamp.seq == seq {
+                let rename = ruling.map_or(Edits::NONE, |ruling| self.renamed(&ruling));
+                let headers = record.map(|record| wire::parse(record.link, record.data, record.wire_len));
+                let headers = headers.filter(|headers| headers.is_ip() && headers.is_well_formed());
+                found =
+                    Some((headers.map(|headers| FiveTuple::of(&headers)), answer(seen, self.mask, &rename)));
+            }
             if seen.stamp.seq < seq {
+                came.iter_mut().for_each(|came| came.answer(seen));
                 return Ok(());
             }
-            found = Some(answer(seen, self.mask, &rename));
+            // Nobody is told of answers any more: who waits for one gives up.
+            came = None;
             Err(())
         };
-        let input = (self.open)()?.into();
         let again = replay_generations(run.generations, input, self.progress, &mut see);
         if let Err(RunError::OutOfMemory { cores, bytes }) = again {
             return Err(VerifyError::Run(RunError::OutOfMemory { cores, bytes }));
@@ -149,11 +152,16 @@ impl Comparing<'_> {
         Ok(found)
     }
 
-    fn trial(&self, plan: &Plan) -> Result<Option<Trial<'_>>, VerifyError> {
-        match self.docket.judged {
-            Some(_) => Ok(self.docket.trial(self.chain, plan, (self.open)()?)),
-            None => Ok(None),
-        }
+    /// What a run takes in; and its packets as they come to it, if they have to be known.
+    fn input(&self, is_looked_at: bool) -> Result<(Source, Option<Came>), VerifyError> {
+        Ok(match &self.asking {
+            Some(asking) => {
+                let (source, came) = asking.run((self.open)()?, (self.open)()?);
+                (source, Some(came))
+            }
+            None if is_looked_at => ((self.open)()?.into(), Some(Came::of((self.open)()?))),
+            None => ((self.open)()?.into(), None),
+        })
     }
 
     /// What of a packet is renamed before it is compared.

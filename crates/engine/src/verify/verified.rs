@@ -13,6 +13,7 @@ use crate::path::receive::Moves;
 use crate::strategies::changing::Changes;
 use crate::strategies::refusal::PlanError;
 use crate::strategies::scr::outside::arrivals::InputError;
+use crate::verify::answering::Answered;
 
 /// How two strategies' answers compare.
 #[derive(Debug)]
@@ -62,6 +63,8 @@ pub struct Verified {
     pub history: Option<HistoryCheck>,
     /// What is odd about the input.
     pub oddities: Oddities,
+    /// How many packets were answered under the other strategy, where each run was answered in its own endpoints.
+    pub answered: Option<Answered>,
     /// Whether `single` had no full tables and empty pools of its own, but turned away the packets and flows that were
     /// turned away under the other strategy: then all that is compared is so given that choice. So it is where
     /// `single` as it is came to something else, and where cores share states.
@@ -91,6 +94,7 @@ impl Verified {
             stopped: true,
             history: None,
             oddities: Oddities::default(),
+            answered: None,
             is_told: false,
         }
     }
@@ -317,6 +321,12 @@ pub enum VerifyError {
     /// A core panicked.
     #[error(transparent)]
     Run(RunError<std::convert::Infallible>),
+    /// Nothing can be answered.
+    #[error("there is nothing to answer: {why}")]
+    Unanswered {
+        /// Why.
+        why: String,
+    },
     /// The runs do not have the same packets: the input changed in between, or packets were lost.
     #[error(
         "`single` saw {single} packets and `{strategy}` {other}: the input changed in between, or packets were lost"

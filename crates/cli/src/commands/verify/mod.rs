@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use engine::report::SeedReport;
-use engine::{Plan, Registry, RunError, VerifyError, verify_external, verify_reloading};
+use engine::{Plan, Registry, RunError, VerifyError, verify_answered, verify_external, verify_reloading};
 
 use self::outcome::Outcome;
 pub use self::report::VerifyReport;
@@ -36,6 +36,10 @@ pub struct VerifyArgs {
     /// Simulate the cores: they take turns on one thread, in an order that SEED draws and that is the same each time
     #[arg(long, value_name = "SEED")]
     pub simulate: Option<u64>,
+    /// Leave out what the capture has for external addresses of a NAT, and answer each packet that goes out in its place, in
+    /// the endpoint that the run gave it: so no answer is for another's port
+    #[arg(long)]
+    pub answer: bool,
     #[command(flatten)]
     pub tables: TableArgs,
     #[command(flatten)]
@@ -61,7 +65,14 @@ pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failu
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     let reports = Reports::open(&inputs, None, args.json.as_deref())?;
     let progress = interruptible(None);
+    if args.answer && (args.reload.is_given() || matches!(packets, Packets::External(_))) {
+        return Err(Failure::usage(
+            "--answer is for captures without history, and for one chain\n\
+             Leave it out, or --sequencer, --reload-at and --cores-at.",
+        ));
+    }
     let verified = match &packets {
+        Packets::Capture(file) if args.answer => verify_answered(&chain, &plan, &|| file.open(), &progress),
         Packets::Capture(file) => verify_reloading(&chain, &plan, &reloads, &|| file.open(), &progress),
         Packets::External(_) if args.reload.is_given() => {
             return Err(Failure::usage("--reload-at and --cores-at are for captures without history"));
@@ -71,6 +82,7 @@ pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failu
     let mut verified = verified.map_err(|error| match error {
         VerifyError::Plan(error) => Failure::usage(error),
         VerifyError::Input(error) => Failure::usage(error),
+        error @ VerifyError::Unanswered { .. } => Failure::usage(format!("{error}\nLeave out --answer.")),
         VerifyError::Run(memory @ RunError::OutOfMemory { .. }) => Failure::usage(memory),
         VerifyError::Run(defect) => Failure::defect(defect),
         packets @ VerifyError::Packets { .. } => Failure::difference(packets),

@@ -1,7 +1,7 @@
 //! What was found, as JSON: `docs/verify.schema.json`.
 
 use engine::report::{ChangesReport, HistoryReport, ReloadReport, SeedReport, hex};
-use engine::{Agreement, Broken, Chain, Plan, UpTo, Verified, Wrong};
+use engine::{Agreement, Answered, Broken, Chain, Plan, UpTo, Verified, Wrong};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -51,6 +51,8 @@ pub struct VerifyReport {
     allocation_events: Vec<CountedEvent>,
     /// Functions that take header fields from a pool, before a judge of each run: packets are compared with those renamed.
     judged: Vec<JudgedFunction>,
+    /// Packets that were answered as each run sent them, with `--answer`; else null. They are numbered with the answers.
+    answered: Option<AnsweredPackets>,
     /// What must hold between a function's flows and does not.
     broken: Vec<String>,
     /// Functions whose table was full at some time.
@@ -131,6 +133,17 @@ struct JudgedFunction {
     unattributed: u64,
     /// What a judge found wrong, in sentences.
     wrong: Vec<String>,
+}
+
+/// Packets that were answered under the strategy.
+#[derive(Serialize, JsonSchema)]
+struct AnsweredPackets {
+    /// Answers to packets that went out, in the endpoints that they had then.
+    answered: u64,
+    /// Answers that there were not, since their packets did not go out: a frame without meaning stands for each.
+    unsent: u64,
+    /// Packets of the capture for external addresses, which were left out.
+    left_out: u64,
 }
 
 /// How often an event was counted that depends on what was taken from a pool, such as ports of the other parity.
@@ -259,6 +272,11 @@ impl VerifyReport {
                         .collect(),
                 })
                 .collect(),
+            answered: verified.answered.map(|Answered { answered, unsent, left_out }| AnsweredPackets {
+                answered,
+                unsent,
+                left_out,
+            }),
             broken: verified
                 .broken
                 .iter()

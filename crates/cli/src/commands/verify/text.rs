@@ -3,7 +3,8 @@
 use engine::report::{ChangesReport, HistoryReport, MovesReport, ReloadReport, hex};
 use engine::strategies::States;
 use engine::{
-    AllocationEvent, Broken, Chain, HistoryCheck, Judged, Mismatch, Plan, SharedCheck, Verified, Wrong,
+    AllocationEvent, Answered, Broken, Chain, HistoryCheck, Judged, Mismatch, Plan, SharedCheck, Verified,
+    Wrong,
 };
 
 use super::words::{describe, promise};
@@ -71,6 +72,7 @@ pub fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     }
     text += &order(plan, verified);
     text += &verified.history.as_ref().map(history).unwrap_or_default();
+    text += &verified.answered.map(answered).unwrap_or_default();
     verified.judged.iter().for_each(|judged| text += &self::judged(judged));
     text += &full(plan, verified);
     text += &allocation_events(strategy, verified);
@@ -148,6 +150,19 @@ fn judged(judged: &Judged) -> String {
     ];
     for (packets, what) in notes.iter().filter(|(packets, _)| *packets > 0) {
         text += &format!(" {function}: {} {what}\n", plural(*packets, "packet"));
+    }
+    text
+}
+
+/// Answers that each run got to what it sent. Packets are numbered with them.
+fn answered(Answered { answered, unsent, left_out }: Answered) -> String {
+    let mut text = format!(
+        " answered: {} to what went out, in the endpoints of each run; {} of the capture for external addresses left out\n",
+        plural(answered, "answer"),
+        plural(left_out, "packet"),
+    );
+    if unsent > 0 {
+        text += &format!(" not answered: {}, to packets that did not go out\n", plural(unsent, "answer"));
     }
     text
 }
@@ -280,6 +295,7 @@ mod tests {
                 input_error: None,
                 stopped: true,
                 history: None,
+                answered: None,
                 is_told: false,
             };
             let text = render(&chain, &plan, &verified);

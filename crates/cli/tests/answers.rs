@@ -1,0 +1,98 @@
+//! `verify --answer`: what goes out is answered in the endpoints of each run.
+
+use crate::support::{Scratch, json, paceline, stderr, stdout};
+
+const NAT: &str = "name = \"small\"\nseed = 1\n[[function]]\nuse = \"nat\"\ninside = [\"10.0.0.0/8\"]\n\
+                   external = [\"203.0.113.1\"]\nports = [2000, 8191]\n";
+
+/// UDP without a checksum in an Ethernet frame.
+fn udp(src: [u8; 4], src_port: u16, dst: [u8; 4], dst_port: u16) -> Vec<u8> {
+    let mut frame = vec![0x02, 0, 0, 0, 0, 2, 0x02, 0, 0, 0, 0, 1, 0x08, 0x00];
+    frame.extend([0x45, 0, 0, 32, 0, 1, 0, 0, 64, 17, 0, 0]);
+    frame.extend([src, dst].concat());
+    frame.extend([src_port.to_be_bytes(), dst_port.to_be_bytes()].concat());
+    frame.extend([0, 12, 0, 0, 1, 2, 3, 4]);
+    frame
+}
+
+/// Six inside endpoints send, and somebody outside to every external port: so it was recorded.
+fn capture() -> Vec<u8> {
+    let inside = (0..60).map(|number| udp([10, 0, 0, 1 + number % 6], 5_000, [192, 0, 2, 9], 53));
+    let outside = (2_000..8_192).map(|port| udp([192, 0, 2, 9], 53, [203, 0, 113, 1], port));
+    let mut bytes =
+        b"\xd4\xc3\xb2\xa1\x02\x00\x04\x00\0\0\0\0\0\0\0\0\x00\x00\x04\x00\x01\x00\x00\x00".to_vec();
+    for (number, frame) in inside.chain(outside).enumerate() {
+        let len = frame.len() as u32;
+        [1, 100 * number as u32, len, len].iter().for_each(|field| bytes.extend(field.to_le_bytes()));
+        bytes.extend(frame);
+    }
+    bytes
+}
+
+#[test]
+fn nothing_is_judged_alone_where_each_run_is_answered() {
+    let (chain, pcap) =
+        (Scratch::new("answers.toml", NAT.as_bytes()), Scratch::new("answers.pcap", &capture()));
+    for strategy in ["rss", "rsspp", "dyssect", "scr"] {
+        let verify = |more: &[&str]| {
+            let command =
+                ["verify", chain.path(), "--pcap", pcap.path(), "--strategy", strategy, "--cores", "3"];
+            paceline(&[&command, more].concat())
+        };
+        let recorded = json(&verify(&["--json", "-"]));
+        let alone = recorded["judged"][0]["alone"].as_u64();
+        assert!(alone > Some(0) || strategy != "rss", "{strategy}: {alone:?}");
+        assert!(recorded["answered"].is_null());
+
+        let answered = verify(&["--answer", "--json", "-"]);
+        assert_eq!(answered.status.code(), Some(0), "{}{}", stdout(&answered), stderr(&answered));
+        let answered = json(&answered);
+        let counted = &answered["answered"];
+        // Of 60 packets every eighth is complained of, too.
+        assert_eq!(
+            [&counted["answered"], &counted["unsent"], &counted["left_out"]],
+            [68, 0, 6_192],
+            "{counted}"
+        );
+        assert_eq!(answered["packets"], 60 + 68);
+        assert_eq!([&answered["judged"][0]["alone"], &answered["different"]], [0, 0]);
+        assert_eq!(answered["exact"], true, "{strategy}: {answered}");
+
+        let text = stdout(&verify(&["--answer", "--simulate", "7"]));
+        let line = "answered: 68 answers to what went out, in the endpoints of each run; 6,192 packets of the capture for \
+                    external addresses left out";
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+/// Handshakes go on, since answers begin and go on with the numbers that the sender acknowledges.
+#[test]
+fn a_tracker_before_the_nat_follows_what_is_answered() {
+    let pcap = ["--pcap", "captures/edge.pcap"];
+    let (name, nat) = NAT.split_at(NAT.find("[[").expect("a function"));
+    let tracked =
+        format!("{name}[[function]]\nuse = \"conntrack\"\n{nat}").replace("10.0.0.0/8", "192.0.2.0/26");
+    let chain = Scratch::new("answers-tracked.toml", tracked.as_bytes());
+    for chain in [chain.path(), "examples/nat.toml"] {
+        let command = [&["verify", chain, "--answer", "--cores", "3", "--json", "-"][..], &pcap].concat();
+        let verify = paceline(&command);
+        assert_eq!(verify.status.code(), Some(0), "{}{}", stdout(&verify), stderr(&verify));
+        let report = json(&verify);
+        assert!(report["answered"]["answered"].as_u64() > Some(500), "{}", report["answered"]);
+        assert_eq!(report["judged"][0]["alone"], 0);
+    }
+}
+
+#[test]
+fn what_cannot_be_answered_is_refused() {
+    let pcap = ["--pcap", "captures/edge.pcap", "--answer", "--cores", "2"];
+    let refused = |more: &[&str], why: &str| {
+        let verify = paceline(&[&["verify"], more, &pcap].concat());
+        assert_eq!(verify.status.code(), Some(2), "{}", stdout(&verify));
+        assert!(stderr(&verify).contains(why), "{}", stderr(&verify));
+    };
+    refused(&["examples/edge.toml"], "no function of the chain gives external endpoints out");
+    refused(&["examples/nat.toml", "--strategy", "shared"], "all cores share its states");
+    refused(&["examples/nat.toml", "--cores-at", "100=1"], "--answer is for");
+    refused(&["examples/nat.toml", "--strategy", "scr", "--sequencer", "external"], "--answer is for");
+}

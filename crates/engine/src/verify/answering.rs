@@ -1,0 +1,371 @@
+//! Runs that are answered in their own endpoints: what a capture has for external endpoints is left out, and each packet that
+//! goes out is answered as the run sent it.
+//!
+//! ```text
+//!   capture ──► Timetable ──► cores ──► what was sent ──► answer ─┐
+//!                   ▲                                             │
+//!                   └──────── in its place, 1 ms later ◄──────────┘
+//! ```
+//!
+//! Who feeds the cores waits for an answer whose place has come. The places follow from the capture alone, so they are the same
+//! in every run; where a packet did not leave, silence stands for its answer.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+
+use io::capture::{CaptureError, CaptureReader, Record};
+use io::{Fate, Waiting};
+use nf::{FiveTuple, FlowKey};
+use wire::{Headers, IcmpPorts, LinkType, Marks, Side, protocol, tcp_flags};
+
+use crate::executor::input::{Peer, Source, Taken};
+use crate::executor::seen::Seen;
+use crate::path::sides::Sides;
+use crate::verify::responder::{Sent, silence};
+
+/// So long after a packet it is answered.
+const LATER_NS: u64 = 1_000_000;
+
+/// A router complains of every packet of which the number is a multiple of this, too.
+const COMPLAINTS_EVERY: usize = 8;
+
+/// The most bytes that one answer brings.
+const FILL_MAX: u32 = 16_384;
+
+/// Which packets of a capture are answered, and how.
+#[derive(Debug)]
+pub(super) struct Asking {
+    sides: Arc<Sides>,
+    /// By packet that is answered: what [`Sent::answer`] is told.
+    fills: Vec<u32>,
+}
+
+/// How many packets of a run were answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answered {
+    /// Answers to packets that the run sent.
+    pub answered: u64,
+    /// Packets that would have been answered, had the run sent them.
+    pub unsent: u64,
+    /// Packets of the capture for external endpoints, which were left out.
+    pub left_out: u64,
+}
+
+/// What a packet of the capture is to who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// It is answered.
+    Asks,
+    /// It answers what nobody asked in this run.
+    IsLeftOut,
+    Stays,
+}
+
+impl Asking {
+    /// For chains with these sides, over a capture that `reader` reads.
+    pub(super) fn new(sides: &Arc<Sides>, mut reader: CaptureReader) -> Asking {
+        let mut asking = Asking { sides: Arc::clone(sides), fills: Vec::new() };
+        let mut connections: HashMap<FiveTuple, Connection> = HashMap::new();
+        // Where the capture ends early, the runs say so.
+        while let Ok(Some(record)) = reader.next() {
+            let headers = wire::parse(record.link, record.data, record.wire_len);
+            if asking.part(&headers) != Part::Asks {
+                continue;
+            }
+            let number = asking.fills.len();
+            asking.fills.push(0);
+            if headers.is_tcp() {
+                connections.entry(FiveTuple::of(&headers)).or_default().see(
+                    number,
+                    &headers,
+                    &mut asking.fills,
+                );
+            }
+        }
+        asking
+    }
+
+    fn part(&self, headers: &Headers) -> Part {
+        let (inside, external) = (&self.sides.inside, &self.sides.external);
+        let is_ipv4 = headers.is_well_formed() && headers.marks.contains(Marks::IPV4);
+        match (inside.contains(headers.src), external.contains(headers.dst)) {
+            _ if !is_ipv4 => Part::Stays,
+            (false, true) => Part::IsLeftOut,
+            (true, false) if !inside.contains(headers.dst) && is_question(headers) => Part::Asks,
+            _ => Part::Stays,
+        }
+    }
+
+    /// The input of a run, and its packets as they come to it.
+    pub(super) fn run(self: &Arc<Asking>, input: CaptureReader, came: CaptureReader) -> (Source, Came) {
+        let (tell, told) = mpsc::channel();
+        let host = Host { timetable: Timetable::new(self), told, bytes: Vec::new() };
+        let exchange = Exchange {
+            timetable: Timetable::new(self),
+            tell,
+            answers: VecDeque::new(),
+            bytes: Vec::new(),
+            asks: None,
+            counted: Answered::default(),
+        };
+        let source = Source { peer: Some(Box::new(host)), ..input.into() };
+        (source, Came { reader: came, exchange: Some(exchange) })
+    }
+}
+
+/// Whether somebody outside would answer, whoever it is.
+fn is_question(headers: &Headers) -> bool {
+    let to_one = headers.dst.to_v4().is_some_and(|[first, ..]| (1..224).contains(&first));
+    let is_answered = match headers.protocol {
+        protocol::TCP => headers.tcp_flags & tcp_flags::RST == 0,
+        protocol::UDP => true,
+        protocol::ICMP => headers.icmp_ports() == Some(IcmpPorts::Request),
+        _ => false,
+    };
+    to_one && is_answered && !headers.is_fragment()
+}
+
+/// What packets of one direction of a connection tell of the other one.
+#[derive(Default)]
+struct Connection {
+    /// Packets that opened it, before any that acknowledges.
+    begun: Vec<usize>,
+    /// The last packet that acknowledged: its number, up to where, and whether it was the last of its direction.
+    last: Option<(usize, u32, bool)>,
+}
+
+impl Connection {
+    fn see(&mut self, number: usize, headers: &Headers, fills: &mut [u32]) {
+        let is = |flag: u8| headers.tcp_flags & flag != 0;
+        if !is(tcp_flags::ACK) {
+            if is(tcp_flags::SYN) {
+                *self = Connection { begun: std::mem::take(&mut self.begun), last: None };
+                self.begun.push(number);
+            }
+            return;
+        }
+        for begun in self.begun.drain(..) {
+            fills[begun] = headers.ack.wrapping_sub(1);
+        }
+        if let Some((before, ack, had_fin)) = self.last {
+            // The answer to a FIN has one, which is acknowledged, too.
+            let brought = headers.ack.wrapping_sub(ack).wrapping_sub(u32::from(had_fin));
+            fills[before] = if brought <= FILL_MAX { brought } else { 0 };
+        }
+        self.last = Some((number, headers.ack, is(tcp_flags::FIN)));
+    }
+}
+
+/// In which order packets come: those of the capture, and answers.
+struct Timetable {
+    asking: Arc<Asking>,
+    /// The next packet of the capture.
+    next: Option<Held>,
+    /// The packet of the capture that was given last.
+    given: Held,
+    /// Answers to come, in this order.
+    due: VecDeque<Due>,
+    /// Packets of the capture so far that are answered.
+    asked: usize,
+    left_out: u64,
+    now_ns: u64,
+}
+
+/// A packet of the capture.
+#[derive(Default)]
+struct Held {
+    time_ns: u64,
+    wire_len: u32,
+    link: LinkType,
+    side: Option<Side>,
+    asks: bool,
+    bytes: Vec<u8>,
+}
+
+/// An answer to come.
+#[derive(Clone, Copy)]
+struct Due {
+    time_ns: u64,
+    link: LinkType,
+    side: Option<Side>,
+}
+
+/// What comes next.
+enum Turn {
+    /// [`Timetable::given`]; with its number among those that are answered, if it is.
+    OfCapture(Option<usize>),
+    Answer(Due),
+}
+
+impl Timetable {
+    fn new(asking: &Arc<Asking>) -> Timetable {
+        let (next, given, due) = (None, Held::default(), VecDeque::new());
+        Timetable { asking: Arc::clone(asking), next, given, due, asked: 0, left_out: 0, now_ns: 0 }
+    }
+
+    fn next(&mut self, reader: &mut CaptureReader) -> Result<Option<Turn>, CaptureError> {
+        if self.next.is_none() {
+            self.next = self.read(reader)?;
+        }
+        let is_due =
+            |due: &Due| self.next.as_ref().is_none_or(|next| due.time_ns <= next.time_ns.max(self.now_ns));
+        if let Some(due) = self.due.front().copied().filter(is_due) {
+            self.due.pop_front();
+            return Ok(Some(Turn::Answer(due)));
+        }
+        let Some(next) = self.next.take() else { return Ok(None) };
+        self.given = next;
+        let Held { time_ns, link, side, asks, .. } = self.given;
+        // Answers come in order also where stamps run back.
+        self.now_ns = self.now_ns.max(time_ns);
+        let number = asks.then_some(self.asked);
+        if let Some(number) = number {
+            let time_ns = self.now_ns.saturating_add(LATER_NS);
+            // Where interfaces have sides, answers come by one outside.
+            let due = Due { time_ns, link, side: side.map(|_| Side::Outside) };
+            self.due.extend([due].into_iter().cycle().take(answers(number)));
+            self.asked += 1;
+        }
+        Ok(Some(Turn::OfCapture(number)))
+    }
+
+    /// The next packet of the capture that is not left out.
+    fn read(&mut self, reader: &mut CaptureReader) -> Result<Option<Held>, CaptureError> {
+        loop {
+            let Some(Record { time_ns, wire_len, link, data }) = reader.next()? else { return Ok(None) };
+            let part = self.asking.part(&wire::parse(link, data, wire_len));
+            if part == Part::IsLeftOut {
+                self.left_out += 1;
+                continue;
+            }
+            let bytes = data.to_vec();
+            let asks = part == Part::Asks;
+            return Ok(Some(Held { time_ns, wire_len, link, side: reader.side(), asks, bytes }));
+        }
+    }
+}
+
+/// How many answers a packet gets.
+fn answers(number: usize) -> usize {
+    1 + usize::from(number.is_multiple_of(COMPLAINTS_EVERY))
+}
+
+impl Held {
+    fn record(&self) -> Record<'_> {
+        Record { time_ns: self.time_ns, wire_len: self.wire_len, link: self.link, data: &self.bytes }
+    }
+}
+
+impl Due {
+    fn record<'a>(&self, data: &'a [u8]) -> Record<'a> {
+        Record { time_ns: self.time_ns, wire_len: data.len() as u32, link: self.link, data }
+    }
+}
+
+/// Who answers, where packets enter.
+struct Host {
+    timetable: Timetable,
+    told: Receiver<Vec<u8>>,
+    /// The answer that was given last.
+    bytes: Vec<u8>,
+}
+
+impl Peer for Host {
+    fn next<'a>(
+        &'a mut self,
+        reader: &'a mut CaptureReader,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Taken<'a>, CaptureError> {
+        let due = match self.timetable.next(reader)? {
+            None => return Ok(Taken::End),
+            Some(Turn::OfCapture(_)) => return Ok(Taken::Packet(self.timetable.given.record())),
+            Some(Turn::Answer(due)) => due,
+        };
+        let waiting = Waiting::default();
+        self.bytes = loop {
+            match self.told.try_recv() {
+                Ok(bytes) => break bytes,
+                Err(TryRecvError::Empty) if !is_over() => waiting.wait(),
+                Err(_) => return Ok(Taken::GivenUp),
+            }
+        };
+        self.timetable.given.side = due.side;
+        Ok(Taken::Packet(due.record(&self.bytes)))
+    }
+
+    fn side(&self) -> Option<Side> {
+        self.timetable.given.side
+    }
+}
+
+/// The packets of a run as they come to it.
+pub(super) struct Came {
+    reader: CaptureReader,
+    exchange: Option<Exchange>,
+}
+
+/// Answers that a run gets.
+struct Exchange {
+    timetable: Timetable,
+    tell: Sender<Vec<u8>>,
+    /// Those that have been told, and have not come.
+    answers: VecDeque<Vec<u8>>,
+    /// The answer that was given last.
+    bytes: Vec<u8>,
+    /// The number of the last packet among those that are answered, if it is one.
+    asks: Option<usize>,
+    counted: Answered,
+}
+
+impl Came {
+    /// A run's that gets the capture as it is.
+    pub(super) fn of(reader: CaptureReader) -> Came {
+        Came { reader, exchange: None }
+    }
+
+    /// The next packet. Where the input ends early, the run says so.
+    pub(super) fn next(&mut self) -> Option<Record<'_>> {
+        let Some(exchange) = &mut self.exchange else { return self.reader.next().ok()? };
+        exchange.asks = None;
+        match exchange.timetable.next(&mut self.reader).ok()?? {
+            Turn::OfCapture(number) => {
+                exchange.asks = number;
+                Some(exchange.timetable.given.record())
+            }
+            Turn::Answer(due) => {
+                exchange.bytes = exchange.answers.pop_front()?;
+                Some(due.record(&exchange.bytes))
+            }
+        }
+    }
+
+    /// Answers the packet that came last, as it was sent, if it is one to be answered.
+    pub(super) fn answer(&mut self, seen: &Seen<'_>) {
+        let Some(exchange) = &mut self.exchange else { return };
+        let Some(number) = exchange.asks else { return };
+        let sent = match seen.fate {
+            Fate::Forward => Sent::of(seen.link, seen.bytes, seen.wire_len),
+            _ => None,
+        };
+        let fill = exchange.timetable.asking.fills.get(number).copied().unwrap_or(0);
+        let first = sent.as_ref().and_then(|sent| sent.answer(fill));
+        let all = [first, sent.as_ref().and_then(Sent::error)];
+        for answer in all.into_iter().take(answers(number)) {
+            match answer {
+                Some(_) => exchange.counted.answered += 1,
+                None => exchange.counted.unsent += 1,
+            }
+            let bytes = answer.unwrap_or_else(|| silence(seen.link));
+            exchange.answers.push_back(bytes.clone());
+            // Nobody listens any more if the run is over.
+            let _ = exchange.tell.send(bytes);
+        }
+    }
+
+    /// How many packets were answered, if any are to be.
+    pub(super) fn answered(&self) -> Option<Answered> {
+        let exchange = self.exchange.as_ref()?;
+        Some(Answered { left_out: exchange.timetable.left_out, ..exchange.counted })
+    }
+}
