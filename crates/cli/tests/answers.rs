@@ -15,13 +15,36 @@ fn udp(src: [u8; 4], src_port: u16, dst: [u8; 4], dst_port: u16) -> Vec<u8> {
     frame
 }
 
+/// TCP without a checksum: a segment without payload.
+fn tcp(src: [u8; 4], src_port: u16, dst: [u8; 4], dst_port: u16, [seq, ack, flags]: [u32; 3]) -> Vec<u8> {
+    let mut frame = udp(src, src_port, dst, dst_port);
+    (frame[17], frame[23]) = (40, 6);
+    frame.truncate(38);
+    frame.extend([seq.to_be_bytes(), ack.to_be_bytes()].concat());
+    frame.extend([0x50, flags as u8, 0xff, 0xff, 0, 0, 0, 0]);
+    frame
+}
+
 /// Six inside endpoints send, and somebody outside to every external port: so it was recorded.
 fn capture() -> Vec<u8> {
     let inside = (0..60).map(|number| udp([10, 0, 0, 1 + number % 6], 5_000, [192, 0, 2, 9], 53));
     let outside = (2_000..8_192).map(|port| udp([192, 0, 2, 9], 53, [203, 0, 113, 1], port));
+    pcap(inside.chain(outside))
+}
+
+/// Twenty connections open, and somebody outside refuses those that have one of the lower ports: others in each run. Then
+/// all go on.
+fn refused() -> Vec<u8> {
+    let peer = ([192, 0, 2, 9], 80);
+    let all = |flags: [u32; 3]| (1..=20).map(move |host| tcp([10, 0, 0, host], 5_000, peer.0, peer.1, flags));
+    let refusals = (2_000..3_500).map(|port| tcp(peer.0, peer.1, [203, 0, 113, 1], port, [0, 8, 0x14]));
+    pcap(all([7, 0, 2]).chain(refusals).chain(all([8, 1, 0x10])))
+}
+
+fn pcap(frames: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut bytes =
         b"\xd4\xc3\xb2\xa1\x02\x00\x04\x00\0\0\0\0\0\0\0\0\x00\x00\x04\x00\x01\x00\x00\x00".to_vec();
-    for (number, frame) in inside.chain(outside).enumerate() {
+    for (number, frame) in frames.enumerate() {
         let len = frame.len() as u32;
         [1, 100 * number as u32, len, len].iter().for_each(|field| bytes.extend(field.to_le_bytes()));
         bytes.extend(frame);
@@ -65,6 +88,30 @@ fn nothing_is_judged_alone_where_each_run_is_answered() {
     }
 }
 
+/// Functions inside of the NAT see what each run let in. That is no difference, and it is said.
+#[test]
+fn what_packets_judged_alone_did_to_others_is_named() {
+    let (name, nat) = NAT.split_at(NAT.find("[[").expect("a function"));
+    for (function, bytes) in [("flow-statistics", capture()), ("conntrack", refused())] {
+        let text = format!("{name}[[function]]\nuse = \"{function}\"\n{nat}");
+        let chain = Scratch::new(&format!("alone-{function}.toml"), text.as_bytes());
+        let pcap = Scratch::new(&format!("alone-{function}.pcap"), &bytes);
+        let command = ["verify", chain.path(), "--pcap", pcap.path(), "--cores", "3"];
+        let verify = paceline(&command);
+        assert_eq!(verify.status.code(), Some(0), "{}{}", stdout(&verify), stderr(&verify));
+        let note = format!("the state of {function} is not compared");
+        assert!(stdout(&verify).contains(&note), "{}", stdout(&verify));
+        let report = json(&paceline(&[&command[..], &["--json", "-"]].concat()));
+        assert_eq!(report["uncompared"][0], function);
+        assert_eq!([&report["exact"], &report["holds"]], [false, true]);
+        assert_eq!(report["judged"][0]["touched"].as_u64() > Some(0), function == "conntrack", "{report}");
+
+        let answered = json(&paceline(&[&command[..], &["--answer", "--json", "-"]].concat()));
+        assert_eq!([&answered["exact"], &answered["holds"]], [true, true], "{answered}");
+        assert!(answered["uncompared"].as_array().is_some_and(Vec::is_empty));
+    }
+}
+
 /// Handshakes go on, since answers begin and go on with the numbers that the sender acknowledges.
 #[test]
 fn a_tracker_before_the_nat_follows_what_is_answered() {
@@ -73,12 +120,15 @@ fn a_tracker_before_the_nat_follows_what_is_answered() {
     let tracked =
         format!("{name}[[function]]\nuse = \"conntrack\"\n{nat}").replace("10.0.0.0/8", "192.0.2.0/26");
     let chain = Scratch::new("answers-tracked.toml", tracked.as_bytes());
-    for chain in [chain.path(), "examples/nat.toml"] {
+    let gateway = ["--pcap", "captures/gateway.pcap"];
+    for (chain, pcap, least) in
+        [(chain.path(), pcap, 500), ("examples/nat.toml", pcap, 500), ("examples/gateway.toml", gateway, 400)]
+    {
         let command = [&["verify", chain, "--answer", "--cores", "3", "--json", "-"][..], &pcap].concat();
         let verify = paceline(&command);
         assert_eq!(verify.status.code(), Some(0), "{}{}", stdout(&verify), stderr(&verify));
         let report = json(&verify);
-        assert!(report["answered"]["answered"].as_u64() > Some(500), "{}", report["answered"]);
+        assert!(report["answered"]["answered"].as_u64() > Some(least), "{chain}: {}", report["answered"]);
         assert_eq!(report["judged"][0]["alone"], 0);
     }
 }

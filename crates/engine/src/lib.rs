@@ -79,6 +79,6 @@ pub use strategies::scr::outside::on_loss::Recovery;
 pub use strategies::scr::outside::sequencing::{Sequenced, Sequencing, SequencingError};
 pub use verify::{
     Agreement, AllocationEvent, Answer, Answered, Beside, Broken, HistoryCheck, Judged, Mismatch,
-    SharedCheck, UpTo, Verified, VerifyError, Wrong, verify, verify_answered, verify_external,
+    SharedCheck, Uncompared, UpTo, Verified, VerifyError, Wrong, verify, verify_answered, verify_external,
     verify_reloading,
 };

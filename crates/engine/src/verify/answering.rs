@@ -10,6 +10,7 @@
 //! Who feeds the cores waits for an answer whose place has come. The places follow from the capture alone, so they are the same
 //! in every run; where a packet did not leave, silence stands for its answer.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
@@ -24,7 +25,7 @@ use crate::executor::seen::Seen;
 use crate::path::sides::Sides;
 use crate::verify::responder::{Sent, silence};
 
-/// So long after a packet it is answered.
+/// So long after a packet it is answered; sooner, where its sender acknowledges the answer sooner.
 const LATER_NS: u64 = 1_000_000;
 
 /// A router complains of every packet of which the number is a multiple of this, too.
@@ -166,6 +167,8 @@ struct Timetable {
     given: Held,
     /// Answers to come, in this order.
     due: VecDeque<Due>,
+    /// How many of them each connection has to get ahead of its next packet, which acknowledges them.
+    awaited: HashMap<FiveTuple, usize>,
     /// Packets of the capture so far that are answered.
     asked: usize,
     left_out: u64,
@@ -180,6 +183,8 @@ struct Held {
     link: LinkType,
     side: Option<Side>,
     asks: bool,
+    /// Of TCP that is answered.
+    connection: Option<FiveTuple>,
     bytes: Vec<u8>,
 }
 
@@ -187,6 +192,7 @@ struct Held {
 #[derive(Clone, Copy)]
 struct Due {
     time_ns: u64,
+    awaited_by: Option<FiveTuple>,
     link: LinkType,
     side: Option<Side>,
 }
@@ -201,29 +207,44 @@ enum Turn {
 impl Timetable {
     fn new(asking: &Arc<Asking>) -> Timetable {
         let (next, given, due) = (None, Held::default(), VecDeque::new());
-        Timetable { asking: Arc::clone(asking), next, given, due, asked: 0, left_out: 0, now_ns: 0 }
+        let (asking, awaited) = (Arc::clone(asking), HashMap::new());
+        Timetable { asking, next, given, due, awaited, asked: 0, left_out: 0, now_ns: 0 }
     }
 
     fn next(&mut self, reader: &mut CaptureReader) -> Result<Option<Turn>, CaptureError> {
         if self.next.is_none() {
             self.next = self.read(reader)?;
         }
-        let is_due =
-            |due: &Due| self.next.as_ref().is_none_or(|next| due.time_ns <= next.time_ns.max(self.now_ns));
-        if let Some(due) = self.due.front().copied().filter(is_due) {
-            self.due.pop_front();
-            return Ok(Some(Turn::Answer(due)));
+        // Answers come in the order of what they answer, so that those ahead of an awaited one come with it.
+        let next_ns = self.next.as_ref().map_or(u64::MAX, |next| next.time_ns.max(self.now_ns));
+        let connection = self.next.as_ref().and_then(|next| next.connection);
+        let is_awaited = connection.is_some_and(|connection| self.awaited.contains_key(&connection));
+        if let Some(due) = self.due.pop_front_if(|due| is_awaited || due.time_ns <= next_ns) {
+            if let Some(connection) = due.awaited_by
+                && let Entry::Occupied(mut awaited) = self.awaited.entry(connection)
+            {
+                *awaited.get_mut() -= 1;
+                if *awaited.get() == 0 {
+                    awaited.remove();
+                }
+            }
+            return Ok(Some(Turn::Answer(Due { time_ns: due.time_ns.min(next_ns), ..due })));
         }
         let Some(next) = self.next.take() else { return Ok(None) };
         self.given = next;
-        let Held { time_ns, link, side, asks, .. } = self.given;
+        let Held { time_ns, link, side, asks, connection, .. } = self.given;
         // Answers come in order also where stamps run back.
         self.now_ns = self.now_ns.max(time_ns);
         let number = asks.then_some(self.asked);
         if let Some(number) = number {
             let time_ns = self.now_ns.saturating_add(LATER_NS);
+            let is_awaited = self.asking.fills.get(number).is_some_and(|fill| *fill > 0);
+            let awaited_by = connection.filter(|_| is_awaited);
+            if let Some(connection) = awaited_by {
+                *self.awaited.entry(connection).or_default() += answers(number);
+            }
             // Where interfaces have sides, answers come by one outside.
-            let due = Due { time_ns, link, side: side.map(|_| Side::Outside) };
+            let due = Due { time_ns, awaited_by, link, side: side.map(|_| Side::Outside) };
             self.due.extend([due].into_iter().cycle().take(answers(number)));
             self.asked += 1;
         }
@@ -234,14 +255,16 @@ impl Timetable {
     fn read(&mut self, reader: &mut CaptureReader) -> Result<Option<Held>, CaptureError> {
         loop {
             let Some(Record { time_ns, wire_len, link, data }) = reader.next()? else { return Ok(None) };
-            let part = self.asking.part(&wire::parse(link, data, wire_len));
+            let headers = wire::parse(link, data, wire_len);
+            let part = self.asking.part(&headers);
             if part == Part::IsLeftOut {
                 self.left_out += 1;
                 continue;
             }
             let bytes = data.to_vec();
             let asks = part == Part::Asks;
-            return Ok(Some(Held { time_ns, wire_len, link, side: reader.side(), asks, bytes }));
+            let connection = (asks && headers.is_tcp()).then(|| FiveTuple::of(&headers));
+            return Ok(Some(Held { time_ns, wire_len, link, side: reader.side(), asks, connection, bytes }));
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::verify::full_tables::{TurnedAway, may_explain};
 use crate::verify::judged::{Docket, Heard, Tally};
 use crate::verify::promises::{allocated, allocation_events, check_shared, followed, may_differ};
 use crate::verify::runs::{Comparing, Ran, Run};
-use crate::verify::verified::{Mismatch, Verified, VerifyError};
+use crate::verify::verified::{Mismatch, Uncompared, Verified, VerifyError};
 
 /// Runs `chain` over a capture under `single` and under `plan`, both with real threads, and compares
 /// each packet's verdict and bytes, and at the end each function's flows.
@@ -221,7 +221,7 @@ fn verify_beside(
     let mut found = mem::take(if has_shared { &mut single.found } else { &mut other.found });
     let own_states = (0..chain.functions.len()).filter(|index| !followed.contains(index) && !stopped);
     let left_out = |index| allocation_events(chain, plan, index);
-    let states = |tally: Tally, single: &Ran, other: &Ran| -> (Vec<_>, Vec<_>) {
+    let states = |tally: Tally, single: &Ran, other: &Ran| -> (Vec<_>, Vec<_>, Vec<_>) {
         // Which packets of the capture come in depends on the ports given out: each judge has counted them for its own run.
         let uncompared = |index: usize| match judged == Some(index) && tally.has_apart() {
             true => (0..chain.functions[index].function.info().about.events.len()).collect(),
@@ -230,11 +230,18 @@ fn verify_beside(
         let (single, other) = (&single.outcome, &other.outcome);
         let events =
             own_states.clone().flat_map(|index| differing(chain, index, left_out(index), single, other));
-        let digests =
-            own_states.clone().map(|index| digests(chain, index, &uncompared(index), single, other));
-        (digests.collect(), events.collect())
+        let is_open = |index: usize, one: u64, other: u64| one != other && tally.opens(chain, index, judged);
+        let (mut compared, mut open) = (Vec::new(), Vec::new());
+        for index in own_states.clone() {
+            let (function, one, other) = digests(chain, index, &uncompared(index), single, other);
+            match is_open(index, one, other) {
+                true => open.push(Uncompared { function, packets: tally.apart() }),
+                false => compared.push((function, one, other)),
+            }
+        }
+        (compared, open, events.collect())
     };
-    let (digests, allocation_events) = states(found.tally, &single, &other);
+    let (digests, uncompared, allocation_events) = states(found.tally, &single, &other);
     let outcomes = [&single.outcome, &other.outcome];
     let exhausted = exhausted(chain, outcomes);
     // What `single` is told to refuse, its pool may well have.
@@ -251,6 +258,7 @@ fn verify_beside(
         different: found.different,
         first: None,
         digests,
+        uncompared,
         shared,
         allocated: allocated(chain, plan, judged),
         allocation_events,
@@ -280,7 +288,8 @@ fn verify_beside(
         let mut told = comparing.run(run_of_single(&told_run), Some(&other), &mut |_| {})?;
         found = mem::take(&mut told.found);
         (verified.different, verified.is_told) = (found.different, true);
-        (verified.digests, verified.allocation_events) = states(found.tally, &told, &other);
+        (verified.digests, verified.uncompared, verified.allocation_events) =
+            states(found.tally, &told, &other);
         verified.judged = docket.verdicts(chain, found.tally, heard(&other));
         verified.stopped |= told.outcome.stopped;
     }

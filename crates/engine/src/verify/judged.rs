@@ -1,6 +1,8 @@
 //! Functions whose answers depend on how a pool is shared out: a judge of each run says whether they are right, and what
 //! they gave out is renamed before runs are compared.
 
+use std::collections::HashSet;
+
 use io::capture::Record;
 use io::{EngineDrop, Fate, REPLAY_FRAMES_MAX};
 use nf::{Counted, Hearing, Judge, Left, Passage, Ruling};
@@ -24,6 +26,16 @@ pub(super) struct Docket {
     not_judged: Vec<(usize, String)>,
     /// Whether the runs may allocate otherwise, so that what they compare is renamed.
     pub(super) renames: bool,
+    /// Whether functions beside the one that is judged have states.
+    has_states_beside: bool,
+}
+
+/// Allocations that packets judged alone were for in one run or the other: what functions beside the judged one know of
+/// their flows need not be the same any more.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reached {
+    has_states_beside: bool,
+    allocations: HashSet<u32>,
 }
 
 /// What is remembered of a packet of the first run, beside its answer.
@@ -40,7 +52,7 @@ pub(super) struct Named {
 
 /// What two rulings on one packet make of the comparison of its answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comparable {
+enum Comparable {
     /// Alike have to be: what it is for, and its answers.
     Yes,
     /// What its sender has was made for another packet in the other run: it differs.
@@ -73,6 +85,7 @@ pub(super) struct Heard {
 pub(super) struct Tally {
     renamed: u64,
     alone: u64,
+    touched: u64,
     in_flight: u64,
     refused: u64,
 }
@@ -82,7 +95,7 @@ impl Docket {
         let renames = allocates_otherwise(plan);
         let hearing =
             Hearing { is_divided: false, shares: 1, spreads_by_port: false, evicts: false, in_flight: 0 };
-        let mut docket = Docket { judged: None, not_judged: Vec::new(), renames };
+        let mut docket = Docket { judged: None, not_judged: Vec::new(), renames, has_states_beside: false };
         for (index, spec) in chain.functions.iter().enumerate() {
             if spec.function.allocates().is_empty() {
                 continue;
@@ -103,7 +116,15 @@ impl Docket {
                 Some(why) => docket.not_judged.push((index, why)),
             }
         }
+        let mut beside =
+            chain.functions.iter().enumerate().filter(|(index, _)| docket.judged != Some(*index));
+        docket.has_states_beside = beside.any(|(_, spec)| spec.function.info().state_bytes > 0);
         docket
+    }
+
+    /// Nothing yet.
+    pub(super) fn reached(&self) -> Reached {
+        Reached { has_states_beside: self.has_states_beside, ..Reached::default() }
     }
 
     /// Why no packets can be answered in place of those of the capture; `None` if they can be.
@@ -148,12 +169,13 @@ impl Docket {
                 count: wrong,
                 first: first.unwrap_or_default(),
             });
-            let Tally { renamed, alone, in_flight, refused } = tally;
+            let Tally { renamed, alone, touched, in_flight, refused } = tally;
             Judged {
                 function: name(index),
                 not_judged: None,
                 renamed,
                 alone,
+                touched,
                 in_flight,
                 refused,
                 unattributed,
@@ -165,6 +187,7 @@ impl Docket {
             not_judged: Some(why.clone()),
             renamed: 0,
             alone: 0,
+            touched: 0,
             in_flight: 0,
             refused: 0,
             unattributed: 0,
@@ -192,8 +215,34 @@ impl Tally {
         self.alone + self.in_flight > 0
     }
 
+    /// Whether a function's state at the end, and what it counted, need not be the same: it sees packets judged alone, or what
+    /// was answered otherwise on their account. `index` is its place in the chain, `judged` that of the one with a judge.
+    pub(super) fn opens(self, chain: &Chain, index: usize, judged: Option<usize>) -> bool {
+        // What comes from outside meets the functions inside of the judged one behind it.
+        let is_inside = chain.sides.is_some() && judged.is_some_and(|judged| index < judged);
+        self.touched > 0 || self.alone > 0 && is_inside
+    }
+
+    /// Packets that were not compared, since they were judged alone or on account of such.
+    pub(super) fn apart(self) -> u64 {
+        self.alone + self.touched
+    }
+
+    /// Whether two runs made the same of a packet, as far as they have to; `is_same`: their answers are alike.
+    pub(super) fn is_same(&mut self, reached: &mut Reached, [one, other]: [Named; 2], is_same: bool) -> bool {
+        let alone = self.alone;
+        let is_comparable = match self.compare(one, other) {
+            Comparable::Yes if is_same => return true,
+            Comparable::Yes | Comparable::OtherLife => true,
+            Comparable::No => false,
+        };
+        let is_excused = reached.tell([one, other], self.alone > alone);
+        self.touched += u64::from(is_comparable && is_excused);
+        !is_comparable || is_excused
+    }
+
     /// Compares what both runs have to say of one packet.
-    pub(super) fn compare(&mut self, first: Named, second: Named) -> Comparable {
+    fn compare(&mut self, first: Named, second: Named) -> Comparable {
         if first.in_flight || second.in_flight {
             self.in_flight += 1;
             return Comparable::No;
@@ -208,6 +257,19 @@ impl Tally {
         }
         self.renamed += u64::from(first.bytes != second.bytes && first.own > 0);
         Comparable::Yes
+    }
+}
+
+impl Reached {
+    /// Whether a packet is of a reached allocation; `is_alone`: it is judged alone, and reaches those that it is for.
+    fn tell(&mut self, [one, other]: [Named; 2], is_alone: bool) -> bool {
+        let of_packet = [one.own, other.own, one.meant, other.meant].into_iter().filter(|made| *made > 0);
+        let is_reached = self.has_states_beside
+            && (is_alone || of_packet.clone().any(|made| self.allocations.contains(&made)));
+        if is_reached {
+            self.allocations.extend(of_packet);
+        }
+        is_reached
     }
 }
 

@@ -30,6 +30,6 @@ pub use answering::Answered;
 pub use capture::{Beside, verify, verify_answered, verify_reloading};
 pub use outside::verify_external;
 pub use verified::{
-    Agreement, AllocationEvent, Answer, Broken, HistoryCheck, Judged, Mismatch, SharedCheck, UpTo, Verified,
-    VerifyError, Wrong,
+    Agreement, AllocationEvent, Answer, Broken, HistoryCheck, Judged, Mismatch, SharedCheck, Uncompared,
+    UpTo, Verified, VerifyError, Wrong,
 };

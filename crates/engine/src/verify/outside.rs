@@ -78,6 +78,7 @@ pub fn verify_external(
         different,
         first,
         digests: (0..functions).map(|index| digests(chain, index, &[], &single, &other)).collect(),
+        uncompared: Vec::new(),
         shared: Vec::new(),
         allocated: Vec::new(),
         allocation_events: Vec::new(),

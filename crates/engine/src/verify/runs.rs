@@ -17,7 +17,7 @@ use crate::executor::seen::Seen;
 use crate::strategies::plan::Plan;
 use crate::verify::answering::{Answered, Asking, Came};
 use crate::verify::compare::{answer, fingerprint};
-use crate::verify::judged::{Comparable, Docket, Heard, Named, Tally};
+use crate::verify::judged::{Docket, Heard, Named, Reached, Tally};
 use crate::verify::verified::{Answer, VerifyError};
 
 /// How runs over a capture are compared.
@@ -61,6 +61,7 @@ pub(super) struct Found {
     /// The first of them.
     pub(super) first: Option<Unlike>,
     pub(super) tally: Tally,
+    reached: Reached,
 }
 
 /// A packet whose answer is another than in the run beside this one.
@@ -83,7 +84,7 @@ impl Comparing<'_> {
         let (input, mut came) = self.input(trial.is_some())?;
         let empty = self.empty();
         let (mut answers, mut named): (Vec<u64>, Vec<Named>) = (Vec::new(), Vec::new());
-        let mut found = Found::default();
+        let mut found = Found { reached: self.docket.reached(), ..Found::default() };
         let mut see = |seen: &Seen<'_>| {
             let mut rename = Edits::NONE;
             let record = came.as_mut().and_then(Came::next);
@@ -94,7 +95,7 @@ impl Comparing<'_> {
             }
             let own = (fingerprint(seen, self.mask, &rename), named.last().copied());
             if let Some(other) = beside.and_then(|ran| ran.packet(answers.len()))
-                && !is_same(other, own, &mut found.tally)
+                && !is_same(other, own, &mut found)
             {
                 let (seq, answer) = (seen.stamp.seq, || answer(seen, self.mask, &rename));
                 found.different += 1;
@@ -189,14 +190,10 @@ impl Ran {
 }
 
 /// Whether two runs made the same of a packet, as far as they have to.
-fn is_same(one: (u64, Option<Named>), other: (u64, Option<Named>), tally: &mut Tally) -> bool {
-    let comparable = match (one.1, other.1) {
-        (Some(one), Some(other)) => tally.compare(one, other),
-        _ => Comparable::Yes,
-    };
-    match comparable {
-        Comparable::Yes => one.0 == other.0,
-        Comparable::OtherLife => false,
-        Comparable::No => true,
+fn is_same(one: (u64, Option<Named>), other: (u64, Option<Named>), found: &mut Found) -> bool {
+    let is_same = one.0 == other.0;
+    match (one.1, other.1) {
+        (Some(one), Some(other)) => found.tally.is_same(&mut found.reached, [one, other], is_same),
+        _ => is_same,
     }
 }

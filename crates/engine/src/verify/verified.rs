@@ -40,6 +40,9 @@ pub struct Verified {
     /// they will die, of how every other flow left, and of what it counted. Of replicas, the first that
     /// differs, if one does. Empty if the runs were stopped, each at a packet of its own.
     pub digests: Vec<(String, u64, u64)>,
+    /// Functions whose states differ and need not be the same, since packets judged alone came to them: see
+    /// [`Judged::alone`]. They are not among the digests.
+    pub uncompared: Vec<Uncompared>,
     /// Functions whose table was full at some time. Which flows it turns away is its own choice, of which each core has
     /// one: see [`Verified::is_told`]. Replicas have no choice.
     pub filled: Vec<String>,
@@ -84,6 +87,7 @@ impl Verified {
             judged: Vec::new(),
             broken: Vec::new(),
             digests: Vec::new(),
+            uncompared: Vec::new(),
             filled: Vec::new(),
             exhausted: Vec::new(),
             out_of_order: None,
@@ -248,6 +252,9 @@ pub struct Judged {
     /// Packets of the capture that are for an external endpoint which is another's, or nobody's, in the other run: the
     /// judge of each run alone says whether its answer is right.
     pub alone: u64,
+    /// Packets that were answered otherwise, or sent by another allocation, behind packets judged alone that came for the same
+    /// inside end: what other functions know of it may be something else. They are not compared.
+    pub touched: u64,
     /// Packets whose answer only the order in which cores came to packets in flight allows. They are not compared.
     pub in_flight: u64,
     /// Packets that one run refused since its pool was empty, and the other did not.
@@ -261,8 +268,17 @@ pub struct Judged {
 impl Judged {
     /// Whether all its packets were judged, and compared with what was taken renamed.
     pub fn is_whole(&self) -> bool {
-        self.not_judged.is_none() && self.alone + self.in_flight + self.unattributed == 0
+        self.not_judged.is_none() && self.alone + self.touched + self.in_flight + self.unattributed == 0
     }
+}
+
+/// A function whose states differ and need not be the same.
+#[derive(Debug)]
+pub struct Uncompared {
+    /// What the chain calls the function.
+    pub function: String,
+    /// Packets judged alone, or not compared on account of such.
+    pub packets: u64,
 }
 
 /// Answers of a run that its judge found wrong.

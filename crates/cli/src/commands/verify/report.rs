@@ -42,6 +42,8 @@ pub struct VerifyReport {
     first: Option<Different>,
     /// Each function's state at the end, less those whose states cores share.
     digests: Vec<Digests>,
+    /// Functions whose states differ and need not be the same, since packets judged alone came to them.
+    uncompared: Vec<String>,
     /// Functions whose states all cores share, and what of them was checked instead; with those that see edits
     /// that nobody can tell.
     shared: Vec<Shared>,
@@ -125,6 +127,8 @@ struct JudgedFunction {
     /// Packets of the capture that are for an external endpoint which is another's, or nobody's, in the other run: the
     /// judge of each run alone says whether its answer is right.
     alone: u64,
+    /// Packets that were not compared, since packets judged alone had come for the same inside end.
+    touched: u64,
     /// Packets that were not compared, since the order in which cores came to packets in flight decides.
     in_flight: u64,
     /// Packets that one run alone refused, since its pool was empty.
@@ -224,6 +228,7 @@ impl VerifyReport {
                     other: hex(*other),
                 })
                 .collect(),
+            uncompared: verified.uncompared.iter().map(|open| open.function.clone()).collect(),
             shared: verified
                 .shared
                 .iter()
@@ -260,6 +265,7 @@ impl VerifyReport {
                     not_judged: judged.not_judged.clone(),
                     renamed: judged.renamed,
                     alone: judged.alone,
+                    touched: judged.touched,
                     in_flight: judged.in_flight,
                     refused: judged.refused,
                     unattributed: judged.unattributed,

@@ -3,8 +3,8 @@
 use engine::report::{ChangesReport, HistoryReport, MovesReport, ReloadReport, hex};
 use engine::strategies::States;
 use engine::{
-    AllocationEvent, Answered, Broken, Chain, HistoryCheck, Judged, Mismatch, Plan, SharedCheck, Verified,
-    Wrong,
+    AllocationEvent, Answered, Broken, Chain, HistoryCheck, Judged, Mismatch, Plan, SharedCheck, Uncompared,
+    Verified, Wrong,
 };
 
 use super::words::{describe, promise};
@@ -74,6 +74,13 @@ pub fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     text += &verified.history.as_ref().map(history).unwrap_or_default();
     text += &verified.answered.map(answered).unwrap_or_default();
     verified.judged.iter().for_each(|judged| text += &self::judged(judged));
+    for Uncompared { function, packets } in &verified.uncompared {
+        text += &format!(
+            " note: the state of {function} is not compared: {} judged alone came to it, or had others answered otherwise; \
+             --answer leaves them out\n",
+            plural(*packets, "packet"),
+        );
+    }
     text += &full(plan, verified);
     text += &allocation_events(strategy, verified);
     for oddity in verified.oddities.sentences() {
@@ -130,7 +137,8 @@ fn full(plan: &Plan, verified: &Verified) -> String {
 
 /// What judges had to say of a function that allocates, and what was compared without it.
 fn judged(judged: &Judged) -> String {
-    let Judged { function, not_judged, renamed, alone, in_flight, refused, unattributed, wrong } = judged;
+    let Judged { function, not_judged, renamed, alone, in_flight, refused, unattributed, wrong, touched } =
+        judged;
     if let Some(why) = not_judged {
         return format!(
             " note: {function} was not judged, because {why}: what it allocates is compared with nothing\n"
@@ -144,6 +152,7 @@ fn judged(judged: &Judged) -> String {
     let notes = [
         (*renamed, "compared with what it allocated renamed"),
         (*alone, "judged alone: in the other run the endpoint that they are for is another's, or nobody's"),
+        (*touched, "not compared: packets judged alone had come for the same inside end"),
         (*in_flight, "not compared: right in either order of packets in flight"),
         (*refused, "refused in one run alone, whose pool was empty"),
         (*unattributed, "not judged: they may have ended before they came to it"),
@@ -280,6 +289,7 @@ mod tests {
                 different,
                 first: None,
                 digests: Vec::new(),
+                uncompared: Vec::new(),
                 shared: Vec::new(),
                 allocated: Vec::new(),
                 allocation_events: Vec::new(),
