@@ -81,7 +81,8 @@ impl Comparing<'_> {
         see: &mut dyn FnMut(&Seen<'_>),
     ) -> Result<Ran, VerifyError> {
         let mut trial = self.docket.trial(self.chain, run.plan);
-        let (input, mut came) = self.input(trial.is_some())?;
+        let came = trial.is_some().then(self.open).transpose()?;
+        let (input, mut came) = self.input(came)?;
         let empty = self.empty();
         let (mut answers, mut named): (Vec<u64>, Vec<Named>) = (Vec::new(), Vec::new());
         let mut found = Found { reached: self.docket.reached(), ..Found::default() };
@@ -123,7 +124,11 @@ impl Comparing<'_> {
         run: Run<'_>,
     ) -> Result<Option<(Option<FiveTuple>, Answer)>, VerifyError> {
         let mut trial = self.docket.trial(self.chain, run.plan);
-        let (input, mut came) = self.input(true)?;
+        let came = (self.open)()?;
+        if self.is_stopped() {
+            return Ok(None);
+        }
+        let (input, mut came) = self.input(Some(came))?;
         let mut found = None;
         let mut see = |seen: &Seen<'_>| {
             let record = came.as_mut().and_then(Came::next);
@@ -153,15 +158,15 @@ impl Comparing<'_> {
         Ok(found)
     }
 
-    /// What a run takes in; and its packets as they come to it, if they have to be known.
-    fn input(&self, is_looked_at: bool) -> Result<(Source, Option<Came>), VerifyError> {
-        Ok(match &self.asking {
-            Some(asking) => {
-                let (source, came) = asking.run((self.open)()?, (self.open)()?);
+    /// What a run takes in; and its packets as they come to it, which `came` reads, if they have to be known.
+    fn input(&self, came: Option<CaptureReader>) -> Result<(Source, Option<Came>), VerifyError> {
+        let input = (self.open)()?;
+        Ok(match (&self.asking, came) {
+            (Some(asking), Some(came)) => {
+                let (source, came) = asking.run(input, came);
                 (source, Some(came))
             }
-            None if is_looked_at => ((self.open)()?.into(), Some(Came::of((self.open)()?))),
-            None => ((self.open)()?.into(), None),
+            (_, came) => (input.into(), came.map(Came::of)),
         })
     }
 
