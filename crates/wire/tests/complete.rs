@@ -227,6 +227,26 @@ fn what_is_told_is_completed() {
     }
 }
 
+#[test]
+fn what_nests_deeper_than_is_looked_at_is_left() {
+    let nested = |times: usize| (0..times).fold(of_ip(&left(&tcp(false))), |frame, _| ipv4(4, &frame[14..]));
+    let depths: Vec<usize> = (0..10).filter(|times| completed(&nested(*times)).is_some()).collect();
+    assert_eq!(depths, [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn fragments_have_nothing_inside() {
+    let mut frame = udp(4_789, &[&[8, 0, 0, 0, 0, 0, 42, 0], &of_ip(&tcp(false))[..]].concat());
+    let has_inside = |frame: &[u8]| {
+        let headers = parse(LinkType::Ethernet, frame, frame.len() as u32);
+        inside(frame, &headers).is_some()
+    };
+    assert!(has_inside(&frame));
+    // More fragments.
+    frame[20] |= 0x20;
+    assert!(!has_inside(&frame));
+}
+
 /// A datagram that merely begins like a tunnel's is none.
 #[test]
 fn data_are_no_tunnel() {

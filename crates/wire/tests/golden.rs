@@ -365,6 +365,36 @@ fn what_has_no_checksum_that_edits_could_mend_keeps_its_bytes() {
     );
 }
 
+/// A defect takes edits from its own layer on, and leaves those before it.
+#[test]
+fn what_is_before_a_defect_takes_edits() {
+    let mut edits = Edits::default();
+    edits.set_dst_mac([7; 6]);
+    edits.set_ttl(9);
+    edits.set_dst_port(8);
+    let malformed = |reason: Malformed| Headers {
+        malformed_code: reason as u8,
+        marks: Marks::IPV4,
+        protocol: protocol::UDP,
+        ttl: 64,
+        l3_offset: 14,
+        l4_offset: 34,
+        ..Headers::default()
+    };
+    for (reason, ttl, takes_mac) in [
+        (Malformed::UdpLength, 9, true),
+        (Malformed::Ipv4HeaderLength, 64, true),
+        (Malformed::LinkTruncated, 64, false),
+    ] {
+        let mut headers = malformed(reason);
+        edits.apply_to_headers(&mut headers);
+        assert_eq!((headers.ttl, headers.dst_port), (ttl, 0), "{reason:?}");
+        let mut frame = [0; 42];
+        apply(&edits, &malformed(reason), LinkType::Ethernet, &mut frame, &mut (0..42)).expect("room");
+        assert_eq!(frame[..6] == [7; 6], takes_mac, "{reason:?}");
+    }
+}
+
 #[test]
 fn an_address_of_the_other_family_is_not_written() {
     check(LinkType::Ethernet, SYN, |edits| edits.set_src(v6("2001:db8::9")), SYN);
