@@ -145,7 +145,7 @@ fn plan(chain: &Chain, strategy: &'static dyn Strategy) -> Plan {
     Plan { rebalancing, simulation: Some(1), ..plan }
 }
 
-/// Who answers: the capture, or somebody to each run.
+/// Where answers come from: the capture, or a responder to each run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Capture,

@@ -25,14 +25,14 @@ fn tcp(src: [u8; 4], src_port: u16, dst: [u8; 4], dst_port: u16, [seq, ack, flag
     frame
 }
 
-/// Six inside endpoints send, and somebody outside to every external port: so it was recorded.
+/// Six inside endpoints send, and hosts outside send to every external port: so it was recorded.
 fn capture() -> Vec<u8> {
     let inside = (0..60).map(|number| udp([10, 0, 0, 1 + number % 6], 5_000, [192, 0, 2, 9], 53));
     let outside = (2_000..8_192).map(|port| udp([192, 0, 2, 9], 53, [203, 0, 113, 1], port));
     pcap(inside.chain(outside))
 }
 
-/// Twenty connections open, and somebody outside refuses those that have one of the lower ports: others in each run. Then
+/// Twenty connections open, and a host outside refuses those that have one of the lower ports: others in each run. Then
 /// all go on.
 fn refused() -> Vec<u8> {
     let peer = ([192, 0, 2, 9], 80);

@@ -1,4 +1,4 @@
-//! Flows that go to other tables, and blocks that somebody keeps the numbers of.
+//! Flows that go to other tables, and blocks whose numbers are kept outside of the table.
 
 use nf::{FiveTuple, FlowKey, hash_bytes};
 use paceline_table::WhenFull::Reject;

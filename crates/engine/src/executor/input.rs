@@ -50,7 +50,7 @@ impl From<CaptureReader> for Input {
     }
 }
 
-/// Who answers what a chain sends while it runs: leaves packets of the capture out, and puts others between them.
+/// A responder to what a chain sends while it runs: it leaves packets of the capture out, and puts others between them.
 pub(crate) trait Peer: Send {
     /// The next packet. Waits for what it depends on, until `is_over`.
     fn next<'a>(

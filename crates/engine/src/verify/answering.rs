@@ -7,7 +7,7 @@
 //!                   └──────── in its place, 1 ms later ◄──────────┘
 //! ```
 //!
-//! Who feeds the cores waits for an answer whose place has come. The places follow from the capture alone, so they are the same
+//! The thread that feeds the cores waits for an answer whose place has come. The places follow from the capture alone, so they are the same
 //! in every run; where a packet did not leave, silence stands for its answer.
 
 use std::collections::hash_map::Entry;
@@ -53,12 +53,12 @@ pub struct Answered {
     pub left_out: u64,
 }
 
-/// What a packet of the capture is to who answers.
+/// What the responder does with a packet of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// It is answered.
     Asks,
-    /// It answers what nobody asked in this run.
+    /// It answers a packet of the recorded run, not of this one.
     IsLeftOut,
     Stays,
 }
@@ -115,7 +115,7 @@ impl Asking {
     }
 }
 
-/// Whether somebody outside would answer, whoever it is.
+/// Whether a host outside would answer such a packet.
 fn is_question(headers: &Headers) -> bool {
     let to_one = headers.dst.to_v4().is_some_and(|[first, ..]| (1..224).contains(&first));
     let is_answered = match headers.protocol {
@@ -183,7 +183,7 @@ struct Held {
     link: LinkType,
     side: Option<Side>,
     asks: bool,
-    /// Of TCP that is answered.
+    /// The connection of a TCP packet that is answered.
     connection: Option<FiveTuple>,
     bytes: Vec<u8>,
 }
@@ -286,7 +286,7 @@ impl Due {
     }
 }
 
-/// Who answers, where packets enter.
+/// The responder's end where packets enter: gives answers to the thread that feeds the cores.
 struct Host {
     timetable: Timetable,
     told: Receiver<Vec<u8>>,

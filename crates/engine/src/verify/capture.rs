@@ -72,7 +72,7 @@ pub fn verify_reloading(
     verify_beside(&mut Beside::default(), chain, plan, reloads, open, false, progress)
 }
 
-/// The same where each run is answered in its own endpoints: what the capture has for external addresses of a NAT is left out,
+/// As [`verify`], with each run answered in its own endpoints: what the capture has for external addresses of a NAT is left out,
 /// and each packet that goes out is answered 1 ms later, as the run sent it. Opens the input once more.
 ///
 /// # Errors

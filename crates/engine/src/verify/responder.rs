@@ -4,9 +4,9 @@ use wire::{Headers, IcmpPorts, LinkType, Marks, internet_checksum, protocol, tcp
 
 /// Time to live of what is answered.
 const TTL: u8 = 64;
-/// Who says that a packet was too long: the address of routers that have none (RFC 7600).
+/// The router that says that a packet was too long has the address of routers that have none (RFC 7600).
 const ROUTER: [u8; 4] = [192, 0, 0, 8];
-/// Of an Ethernet frame that says nothing: local experimental (IEEE 802).
+/// EtherType of a frame that stands for no answer: local experimental (IEEE 802).
 const NO_PROTOCOL: [u8; 2] = [0x88, 0xb5];
 const IPV4_BYTES: usize = 20;
 
@@ -20,7 +20,7 @@ pub(super) struct Sent<'a> {
 }
 
 impl<'a> Sent<'a> {
-    /// `None` of a packet that cannot be answered: whole headers of IPv4 it has, and no fragment is it.
+    /// `None` for a packet that cannot be answered: one without whole IPv4 and transport headers, or a fragment.
     pub(super) fn of(link: LinkType, bytes: &'a [u8], wire_len: u32) -> Option<Sent<'a>> {
         let headers = wire::parse(link, bytes, wire_len);
         let is_whole = headers.has_transport() && headers.marks.contains(Marks::IPV4);
@@ -146,7 +146,7 @@ mod tests {
 
     const MACS: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
 
-    /// IPv4 from 10.0.0.1 to 192.0.2.9 with wrong checksums, which nobody who answers looks at.
+    /// IPv4 from 10.0.0.1 to 192.0.2.9 with wrong checksums, which a responder does not look at.
     fn sent(protocol: u8, transport: &[u8]) -> Vec<u8> {
         let mut bytes = [&MACS[..], &[8, 0, 0x45, 0, 0, 20 + transport.len() as u8]].concat();
         bytes.extend([0, 0, 0, 0, 9, protocol, 0, 0, 10, 0, 0, 1, 192, 0, 2, 9]);

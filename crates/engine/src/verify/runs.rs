@@ -144,7 +144,7 @@ impl Comparing<'_> {
                 came.iter_mut().for_each(|came| came.answer(seen));
                 return Ok(());
             }
-            // Nobody is told of answers any more: who waits for one gives up.
+            // No more answers are told: the thread that waits for one gives up.
             came = None;
             Err(())
         };

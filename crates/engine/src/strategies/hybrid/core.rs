@@ -242,7 +242,7 @@ impl Intake for Core {
                 self.end(chain);
                 Received::End
             }
-            // Who sends packets was stopped midway, or a core has failed: what this one waits for, such as a packet that it was
+            // The thread that sends packets was stopped midway, or a core has failed: what this one waits for, such as a packet that it was
             // told of, never comes.
             _ if is_last && !self.promotion.has_mail() => Received::End,
             _ => Received::Idle,
