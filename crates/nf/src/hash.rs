@@ -26,36 +26,30 @@ pub fn drawn(bytes: &[u8], seed: u64) -> u64 {
 ///
 /// The same on every core, run and machine of one byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hasher {
-    secrets: RapidSecrets,
-    /// What [`Hasher::hash_u128`] mixes in, in this order. Made once: a core that has no register left for one takes it from
-    /// memory in the instruction that mixes.
-    of_16_bytes: [u64; 3],
-}
+pub struct Hasher(RapidSecrets);
 
 impl Hasher {
     /// Draws from the seed what keys are multiplied by.
     #[inline]
     pub const fn new(seed: u64) -> Hasher {
-        let secrets = RapidSecrets::seed(seed);
-        let RapidSecrets { seed, secrets: [_, secret, ..] } = secrets;
-        Hasher { secrets, of_16_bytes: [secret, seed ^ 16, secret ^ 16] }
+        Hasher(RapidSecrets::seed(seed))
     }
 
     /// Hash of plain bytes.
     #[inline]
     pub fn hash_bytes(&self, bytes: &[u8]) -> u64 {
         // With avalanche, unprotected.
-        rapidhash_v3_nano_inline::<true, false>(bytes, &self.secrets)
+        rapidhash_v3_nano_inline::<true, false>(bytes, &self.0)
     }
 
     /// What [`Hasher::hash_bytes`] gives for the number's 16 bytes, least significant first: a
     /// [`Short`](crate::Short)'s hash. Its length being known, there are two products and no call.
     #[inline]
     pub fn hash_u128(&self, bits: u128) -> u64 {
-        let [first, last, finish] = self.of_16_bytes;
-        let product = multiply(bits as u64 ^ first, (bits >> 64) as u64 ^ last);
-        let folded = multiply(product as u64 ^ FINISH, (product >> 64) as u64 ^ finish);
+        let RapidSecrets { seed, secrets: [_, secret, ..] } = self.0;
+        let (first, last) = (bits as u64, (bits >> 64) as u64);
+        let product = multiply(first ^ secret, last ^ seed ^ 16);
+        let folded = multiply(product as u64 ^ FINISH, (product >> 64) as u64 ^ secret ^ 16);
         folded as u64 ^ (folded >> 64) as u64
     }
 }
