@@ -79,7 +79,7 @@ impl FunctionInfo {
 }
 
 /// A function with its options, whatever its type.
-pub trait Function: Send + Sync {
+pub trait Function: Send + Sync + Any {
     /// What is known of it.
     fn info(&self) -> FunctionInfo;
 
@@ -176,9 +176,6 @@ pub trait Function: Send + Sync {
 
     /// [`nf::Extras::live`].
     fn live(&self) -> Option<Arc<dyn Function>>;
-
-    /// The function itself, for those who know its type.
-    fn as_any(&self) -> &dyn Any;
 
     /// How packets are told to other cores as far as the group that it begins looks them up: see [`Function::meta_history`].
     /// `None`: it keeps no state.
@@ -359,23 +356,19 @@ impl<F: NetworkFunction> Function for Configured<F> {
     }
 
     fn keeps_flows_of(&self, old: &dyn Function) -> Result<(), &'static str> {
-        let Some(Configured(old)) = old.as_any().downcast_ref::<Configured<F>>() else {
+        let Some(Configured(old)) = (old as &dyn Any).downcast_ref::<Configured<F>>() else {
             return Err("it is another function of the same name");
         };
         (F::EXTRAS.reload.keeps_flows)(&self.0, old)
     }
 
     fn following(&self, old: &dyn Function) -> Option<Arc<dyn Function>> {
-        let Configured(old) = old.as_any().downcast_ref::<Configured<F>>()?;
+        let Configured(old) = (old as &dyn Any).downcast_ref::<Configured<F>>()?;
         (F::EXTRAS.reload.following)(&self.0, old).map(configured)
     }
 
     fn live(&self) -> Option<Arc<dyn Function>> {
         (F::EXTRAS.live)(&self.0).map(configured)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 
     fn key_history(&self, table_seed: u64, tickets: &Tickets, ends: (usize, usize)) -> Option<NewColumn> {
@@ -481,7 +474,7 @@ impl<F: NetworkFunction> Function for Configured<F> {
             let departed = stages.iter().filter_map(watched::<F>).map(WatchedMember::departed);
             return departed.fold(group.totals::<F>(first.member), u64::wrapping_add);
         }
-        let group = first.group.as_any().downcast_ref::<FollowGroup<F>>();
+        let group = (first.group as &dyn Any).downcast_ref::<FollowGroup<F>>();
         group.map_or(0, FollowGroup::totals)
     }
 
@@ -516,12 +509,12 @@ impl<F: NetworkFunction> Function for Configured<F> {
 
 /// The stage's function, if cores share its states and it is an `F`.
 fn shared<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a SharedMember<F>> {
-    stage.group.as_any().downcast_ref::<KeyGroup<FiveTuple>>()?.member(stage.member)
+    (stage.group as &dyn Any).downcast_ref::<KeyGroup<FiveTuple>>()?.member(stage.member)
 }
 
 /// The stage's group, if cores share its flows and its key is `F`'s.
 fn striped<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a StripedGroup<F::Key>> {
-    stage.group.as_any().downcast_ref()
+    (stage.group as &dyn Any).downcast_ref()
 }
 
 /// The stage's function, if cores share its flows, somebody checks it, and it is an `F`.
@@ -534,7 +527,7 @@ fn stepper_of<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a Stepper<F
     if let Some(group) = striped::<F>(stage) {
         return group.function::<F>(stage.member).map(FunctionMember::stepper);
     }
-    let group = stage.group.as_any().downcast_ref::<KeyGroup<F::Key>>()?;
+    let group = (stage.group as &dyn Any).downcast_ref::<KeyGroup<F::Key>>()?;
     group.member::<FunctionMember<F>>(stage.member).map(FunctionMember::stepper)
 }
 
@@ -552,7 +545,7 @@ fn flows<'a, F: NetworkFunction>(
     stage: &Stage<'a>,
     now: Stamp,
 ) -> impl Iterator<Item = (&'a F::Key, &'a F::State)> + use<'a, F> {
-    let group = stage.group.as_any().downcast_ref::<KeyGroup<F::Key>>();
+    let group = (stage.group as &dyn Any).downcast_ref::<KeyGroup<F::Key>>();
     let member = stage.member;
     group.into_iter().flat_map(move |group| group.flows::<F>(member, now))
 }

@@ -14,7 +14,7 @@ use crate::path::parcel::{Leaving, PackedFlows, Pool, Shelves, Table};
 use crate::path::turned_away::{Notes, Told};
 
 /// Neighbours in a chain that are run together, on one core: one virtual call per batch.
-pub(crate) trait Group: Send {
+pub(crate) trait Group: Send + Any {
     /// Takes every live packet of the batch through the functions, in order.
     fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps);
 
@@ -110,12 +110,6 @@ pub(crate) trait Group: Send {
     /// Goes on with the flows, pools and counters of the same functions in a chain that this one's replaces. `other`, of the
     /// same core, has steps behind it and none before it; this one has none behind it.
     fn take_over(&mut self, other: &mut dyn Group);
-
-    /// For those who know the type.
-    fn as_any(&self) -> &dyn Any;
-
-    /// The same.
-    fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
 /// One function of a chain on one core, to be looked at.

@@ -20,17 +20,8 @@ use crate::path::batch::Batch;
 use crate::path::packets::{BATCH_PACKETS, all_bits};
 use crate::path::parcel::UNKNOWN_ENTRY;
 
-/// A column of the history, of whatever type.
-pub(crate) trait AnyColumn: Send {
-    /// For those who know the type.
-    fn as_any(&self) -> &dyn Any;
-}
-
-impl<T: Copy + Send + Sync + 'static> AnyColumn for Column<T> {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
+/// A column of the history: only the function that wrote it knows its type.
+pub(crate) type AnyColumn = dyn Any + Send;
 
 /// A group's columns.
 #[derive(Clone)]
@@ -38,12 +29,6 @@ pub(crate) struct KeyColumn {
     pub(crate) wanted: Column<Wanted>,
     /// 1: the packet before has the same key; else 0, and where that is not known.
     pub(crate) repeats: Column<u8>,
-}
-
-impl AnyColumn for KeyColumn {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }
 
 /// All columns, with one core's end of them.
@@ -54,9 +39,9 @@ pub(crate) struct Columns {
     /// 1: the packet is malformed; else 0.
     pub(crate) malformed: Column<u8>,
     /// By function, of those that begin a group with states.
-    pub(crate) keys: Vec<Option<Box<dyn AnyColumn>>>,
+    pub(crate) keys: Vec<Option<Box<AnyColumn>>>,
     /// By function.
-    pub(crate) metas: Vec<Box<dyn AnyColumn>>,
+    pub(crate) metas: Vec<Box<AnyColumn>>,
     /// In place of keys and metas, where these are not known ahead of the steps.
     pub(crate) headers: Option<Column<Headers>>,
 }
@@ -197,7 +182,7 @@ impl<'a> Items<'a> {
     #[inline]
     pub(crate) fn wanted(&self, function: usize) -> (&'a [Wanted], u64) {
         let column = self.columns.keys[function].as_ref().expect("the group has a column");
-        let column: &KeyColumn = column.as_any().downcast_ref().expect("of a group");
+        let column: &KeyColumn = column.downcast_ref().expect("of a group");
         let (reader, place, count) = (&self.columns.reader, self.place, self.len());
         (column.wanted.items(reader, place, count), set_of(column.repeats.items(reader, place, count)))
     }
@@ -205,7 +190,7 @@ impl<'a> Items<'a> {
     /// What a function reads of the items.
     #[inline]
     pub(crate) fn metas<M: Copy + 'static>(&self, function: usize) -> &'a [Option<M>] {
-        let column = self.columns.metas[function].as_any();
+        let column = &*self.columns.metas[function];
         let column: &Column<Option<M>> = column.downcast_ref().expect("of this meta");
         column.items(&self.columns.reader, self.place, self.len())
     }

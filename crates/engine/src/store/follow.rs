@@ -177,17 +177,9 @@ impl<F: NetworkFunction> Group for FollowGroup<F> {
     }
 
     fn take_over(&mut self, other: &mut dyn Group) {
-        let other = other.as_any_mut().downcast_mut::<Self>().expect("the same function");
+        let other = (other as &mut dyn Any).downcast_mut::<Self>().expect("the same function");
         self.stepper.take_over(&mut other.stepper);
         self.flows = mem::take(&mut other.flows);
         self.created = other.created;
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

@@ -360,7 +360,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     }
 
     fn copy_from(&mut self, other: &dyn Member<F::Key>) {
-        let other = other.as_any().downcast_ref::<Self>().expect("the same function");
+        let other = (other as &dyn Any).downcast_ref::<Self>().expect("the same function");
         self.stepper.copy_from(&other.stepper);
         // Each replica counts all flows, and its own packets alone.
         (self.flows, self.departed) = (other.flows, other.departed);
@@ -368,7 +368,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     }
 
     fn absorb(&mut self, other: &mut dyn Member<F::Key>, is_replica: bool) {
-        let other = other.as_any_mut().downcast_mut::<Self>().expect("the same function");
+        let other = (other as &mut dyn Any).downcast_mut::<Self>().expect("the same function");
         let (flows, departed) = (mem::take(&mut other.flows), mem::take(&mut other.departed));
         let (gone, ended) = (mem::take(&mut other.gone), other.stepper.take_ended());
         if !is_replica {
@@ -380,20 +380,12 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     }
 
     fn take_over(&mut self, other: &mut dyn Member<F::Key>) {
-        let other = other.as_any_mut().downcast_mut::<Self>().expect("the same function");
+        let other = (other as &mut dyn Any).downcast_mut::<Self>().expect("the same function");
         self.take_over_from(other);
     }
 
     fn keeps_pool(&self, other: &dyn Member<F::Key>) -> bool {
-        let other = other.as_any().downcast_ref::<Self>().expect("the same function");
+        let other = (other as &dyn Any).downcast_ref::<Self>().expect("the same function");
         (F::EXTRAS.reload.keeps_pool)(self.function(), other.function())
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

@@ -18,7 +18,7 @@ pub(crate) trait Record: Send {
 }
 
 /// A column that is to be read.
-type Read = Box<dyn AnyColumn>;
+type Read = Box<AnyColumn>;
 
 /// A column as it is made: who write it, and what each core reads.
 pub struct NewColumn {
@@ -28,7 +28,7 @@ pub struct NewColumn {
 
 impl NewColumn {
     /// For so many that write and that read.
-    fn of<R: Record + 'static, C: AnyColumn + 'static>(
+    fn of<R: Record + 'static, C: Send + 'static>(
         (writers, readers): (usize, usize),
         record: impl Fn() -> R,
         column: impl Fn() -> C,

@@ -40,7 +40,7 @@ pub(crate) struct Steps<'a, K> {
 }
 
 /// One function of a group, whose flows are kept in the group's table.
-pub(crate) trait Member<K>: Send {
+pub(crate) trait Member<K>: Send + Any {
     /// Its number in the chain.
     fn index(&self) -> usize;
 
@@ -179,10 +179,6 @@ pub(crate) trait Member<K>: Send {
     fn keeps_pool(&self, _other: &dyn Member<K>) -> bool {
         true
     }
-
-    fn as_any(&self) -> &dyn Any;
-
-    fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
 /// Runs of items that have one key, and where these find their flows. An item that is no leader is in the run of the one

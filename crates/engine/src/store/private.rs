@@ -108,7 +108,7 @@ impl<K: FlowKey> KeyGroup<K> {
 
     /// Member number `member`, if it is an `M`.
     pub(crate) fn member<M: 'static>(&self, member: usize) -> Option<&M> {
-        self.members[member].as_any().downcast_ref()
+        (&*self.members[member] as &dyn Any).downcast_ref()
     }
 
     /// Finds the keys, asks for their buckets.
@@ -342,7 +342,7 @@ impl<K: FlowKey> Group for KeyGroup<K> {
     }
 
     fn copy_from(&mut self, other: &dyn Group) {
-        let other = other.as_any().downcast_ref::<Self>().expect("the same group");
+        let other = (other as &dyn Any).downcast_ref::<Self>().expect("the same group");
         let used = self.table.slots().len().max(other.table.slots().len());
         self.table.copy_from(&other.table);
         if !self.entries.is_empty() {
@@ -352,7 +352,7 @@ impl<K: FlowKey> Group for KeyGroup<K> {
     }
 
     fn absorb(&mut self, other: &mut dyn Group, is_replica: bool) {
-        let other = other.as_any_mut().downcast_mut::<Self>().expect("the same group");
+        let other = (other as &mut dyn Any).downcast_mut::<Self>().expect("the same group");
         if is_replica {
             self.absorb_replica(other);
         }
@@ -363,7 +363,7 @@ impl<K: FlowKey> Group for KeyGroup<K> {
     }
 
     fn take_over(&mut self, other: &mut dyn Group) {
-        let other = other.as_any_mut().downcast_mut::<Self>().expect("the same functions");
+        let other = (other as &mut dyn Any).downcast_mut::<Self>().expect("the same functions");
         mem::swap(&mut self.table, &mut other.table);
         mem::swap(&mut self.entries, &mut other.entries);
         mem::swap(&mut self.shelf, &mut other.shelf);
@@ -386,13 +386,5 @@ impl<K: FlowKey> Group for KeyGroup<K> {
 
     fn shelves(&mut self) -> Option<&mut dyn Shelves> {
         if self.shelf.is_some() { Some(self) } else { None }
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

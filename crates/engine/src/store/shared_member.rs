@@ -257,20 +257,12 @@ impl<F: NetworkFunction> Member<FiveTuple> for SharedMember<F> {
 
     /// What passed is counted anew: a bound of other options is another.
     fn take_over(&mut self, other: &mut dyn Member<FiveTuple>) {
-        let other = other.as_any_mut().downcast_mut::<Self>().expect("the same function");
+        let other = (other as &mut dyn Any).downcast_mut::<Self>().expect("the same function");
         // The part is of the table that goes on.
         mem::swap(&mut self.part, &mut other.part);
         self.stepper.take_over(&mut other.stepper);
         if self.core == 0 {
             self.states.take_over(&other.states);
         }
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

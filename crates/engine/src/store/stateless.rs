@@ -63,20 +63,13 @@ impl<F: NetworkFunction> Group for StatelessGroup<F> {
     }
 
     fn copy_from(&mut self, other: &dyn Group) {
-        let StatelessGroup(other) = other.as_any().downcast_ref::<Self>().expect("the same group");
+        let StatelessGroup(other) = (other as &dyn Any).downcast_ref::<Self>().expect("the same group");
         self.0.copy_from(other);
     }
 
     fn take_over(&mut self, other: &mut dyn Group) {
-        let StatelessGroup(other) = other.as_any_mut().downcast_mut::<Self>().expect("the same function");
+        let StatelessGroup(other) =
+            (other as &mut dyn Any).downcast_mut::<Self>().expect("the same function");
         self.0.take_over(other);
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

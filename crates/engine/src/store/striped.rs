@@ -228,7 +228,7 @@ impl<K: FlowKey> StripedGroup<K> {
 
     /// Member number `member`, if it is an `M`.
     pub(crate) fn member<M: 'static>(&self, member: usize) -> Option<&M> {
-        self.members[member].as_any().downcast_ref()
+        (&*self.members[member] as &dyn Any).downcast_ref()
     }
 
     pub(crate) fn function<F: NetworkFunction<Key = K>>(&self, member: usize) -> Option<&FunctionMember<F>> {
@@ -350,7 +350,7 @@ impl<K: FlowKey> Group for StripedGroup<K> {
     }
 
     fn take_over(&mut self, other: &mut dyn Group) {
-        let other = other.as_any_mut().downcast_mut::<Self>().expect("the same functions");
+        let other = (other as &mut dyn Any).downcast_mut::<Self>().expect("the same functions");
         // The pool that all cores share is with the stripe; the first core says which of the two goes on.
         if self.core == 0 && self.in_order && !self.members[0].keeps_pool(&*other.members[0]) {
             mem::swap(&mut self.stripes.lock(0).pool, &mut other.stripes.lock(0).pool);
@@ -359,14 +359,6 @@ impl<K: FlowKey> Group for StripedGroup<K> {
         for (member, other) in self.members.iter_mut().zip(&mut other.members) {
             member.take_over(&mut **other);
         }
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

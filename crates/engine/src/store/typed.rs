@@ -22,7 +22,7 @@ pub(crate) trait Typed: Send + Sync {
     fn write(&self, headers: &Headers, place: &Place, item: &mut [u8]);
 
     /// Takes the part of items into their column, for the packets that `writer` has numbers for.
-    fn read(&self, items: &[u8], item_len: usize, place: &Place, column: &dyn AnyColumn, writer: &mut Writer);
+    fn read(&self, items: &[u8], item_len: usize, place: &Place, column: &AnyColumn, writer: &mut Writer);
 }
 
 /// The same, to be passed on.
@@ -47,15 +47,8 @@ impl<K: FlowKey> Typed for Keys<K> {
         place.mark(short.is_exact, item);
     }
 
-    fn read(
-        &self,
-        items: &[u8],
-        item_len: usize,
-        place: &Place,
-        column: &dyn AnyColumn,
-        writer: &mut Writer,
-    ) {
-        let column: &KeyColumn = column.as_any().downcast_ref().expect("of a group");
+    fn read(&self, items: &[u8], item_len: usize, place: &Place, column: &AnyColumn, writer: &mut Writer) {
+        let column: &KeyColumn = column.downcast_ref().expect("of a group");
         let (mut last, mut repeated) = (Wanted::NONE, [0; BATCH_PACKETS]);
         let mut items = items.chunks_exact(item_len);
         column.wanted.write(writer, |packet| {
@@ -93,15 +86,8 @@ impl<F: NetworkFunction> Typed for Metas<F> {
         }
     }
 
-    fn read(
-        &self,
-        items: &[u8],
-        item_len: usize,
-        place: &Place,
-        column: &dyn AnyColumn,
-        writer: &mut Writer,
-    ) {
-        let column: &Column<Option<F::Meta>> = column.as_any().downcast_ref().expect("of this meta");
+    fn read(&self, items: &[u8], item_len: usize, place: &Place, column: &AnyColumn, writer: &mut Writer) {
+        let column: &Column<Option<F::Meta>> = column.downcast_ref().expect("of this meta");
         let mut items = items.chunks_exact(item_len);
         column.write(writer, |_| {
             let item = items.next().filter(|item| place.is_marked(item))?;

@@ -165,21 +165,13 @@ impl<F: NetworkFunction> Member<F::Key> for WatchedMember<F> {
 
     /// What passed is counted anew: a bound of other options is another.
     fn take_over(&mut self, other: &mut dyn Member<F::Key>) {
-        let other = other.as_any_mut().downcast_mut::<Self>().expect("the same function");
+        let other = (other as &mut dyn Any).downcast_mut::<Self>().expect("the same function");
         self.inner.take_over_from(&mut other.inner);
         self.departed = other.departed;
     }
 
     fn keeps_pool(&self, other: &dyn Member<F::Key>) -> bool {
-        let other = other.as_any().downcast_ref::<Self>().expect("the same function");
+        let other = (other as &dyn Any).downcast_ref::<Self>().expect("the same function");
         (F::EXTRAS.reload.keeps_pool)(self.inner.function(), other.inner.function())
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

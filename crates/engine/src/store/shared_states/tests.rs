@@ -189,7 +189,9 @@ fn coarse_states_go_when_their_last_flow_does() {
 
     fn shared<F: NetworkFunction>(core: &crate::ChainCore, index: usize) -> &SharedStates<F> {
         let stage = core.stage(index);
-        let group = stage.group.as_any().downcast_ref::<KeyGroup<nf::FiveTuple>>().expect("by 5-tuple");
+        let group = (stage.group as &dyn std::any::Any)
+            .downcast_ref::<KeyGroup<nf::FiveTuple>>()
+            .expect("by 5-tuple");
         group.member::<SharedMember<F>>(stage.member).expect("shared").states()
     }
     let core = &ran.cores[0].1;

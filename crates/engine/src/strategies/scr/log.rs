@@ -102,7 +102,7 @@ pub(crate) fn columns_of(
         return (tickets, recorders, by_core);
     }
     let begins: Vec<usize> = chain.groups().into_iter().map(|group| group.start).collect();
-    let mut take = |column: Option<NewColumn>| -> Vec<Box<dyn AnyColumn>> {
+    let mut take = |column: Option<NewColumn>| -> Vec<Box<AnyColumn>> {
         let Some(NewColumn { records, columns }) = column else { return Vec::new() };
         recorders.iter_mut().zip(records).for_each(|(recorder, record)| recorder.records.push(record));
         columns
