@@ -7,7 +7,9 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use engine::strategies::{ALL, AUTO, Candidates, Changes, Changing, Decided, Layout, Phase, Strategy};
+use engine::strategies::{
+    ALL, AUTO, Candidates, Changes, Changing, Decided, Layout, Phase, Strategy, StrategyInfo,
+};
 use engine::{Chain, ChainCore, Plan, PlanError, Progress, Registry, verify};
 use paceline_conformance::chain;
 use paceline_conformance::migration::{
@@ -124,9 +126,9 @@ fn what_cannot_take_part_says_why() {
 fn who_has_others_run_says_so() {
     let chain = alone("policer", "rate_bytes_per_s = 1000");
     for strategy in ALL {
-        let plan = Plan::new(&chain, strategy, 2.min(strategy.max_cores())).expect("it runs");
+        let plan = Plan::new(&chain, strategy, 2.min(strategy.info().max_cores)).expect("it runs");
         assert_eq!(
-            strategy.has_others_run(),
+            strategy.info().has_others_run,
             {
                 let cores = plan.cores_of(&chain).expect("memory");
                 strategy.changing(&chain, &plan, &cores).is_some()
@@ -145,12 +147,9 @@ struct Faulty {
 }
 
 impl Strategy for Faulty {
-    fn name(&self) -> &'static str {
-        "faulty"
-    }
-
-    fn summary(&self) -> &'static str {
-        "auto with a fault"
+    fn info(&self) -> &'static StrategyInfo {
+        static INFO: StrategyInfo = StrategyInfo::new("faulty", "auto with a fault");
+        &INFO
     }
 
     fn layout(&self, chain: &Chain, cores: usize) -> Result<Layout, PlanError> {

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use engine::strategies::{DYSSECT, Dispatcher, Layout, Queues, Strategy, Team};
-use engine::{Chain, Moves, Plan, PlanError, Progress, verify};
+use engine::strategies::{DYSSECT, Dispatcher, Layout, Queues, Strategy, StrategyInfo, Team};
+use engine::{Chain, ChainCore, Moves, Plan, PlanError, Progress, verify};
 use io::{Closed, Frame, Reference};
 use nf::{FiveTuple, FlowKey, hash_bytes};
 use paceline_conformance::migration::{
@@ -38,17 +38,20 @@ enum Lie {
 static LIES: [Lying; 4] = [Lying(Lie::Old), Lying(Lie::Others), Lying(Lie::Random), Lying(Lie::Bits)];
 
 impl Strategy for Lying {
-    fn name(&self) -> &'static str {
-        match self.0 {
-            Lie::Old => "dyssect with old references",
-            Lie::Others => "dyssect with other flows' references",
-            Lie::Random => "dyssect with random references",
-            Lie::Bits => "dyssect with any references",
+    fn info(&self) -> &'static StrategyInfo {
+        const fn lying(name: &'static str) -> StrategyInfo {
+            StrategyInfo::new(name, "dyssect with a card that does not say what it was told")
         }
-    }
-
-    fn summary(&self) -> &'static str {
-        "dyssect with a card that does not say what it was told"
+        static OLD: StrategyInfo = lying("dyssect with old references");
+        static OTHERS: StrategyInfo = lying("dyssect with other flows' references");
+        static RANDOM: StrategyInfo = lying("dyssect with random references");
+        static BITS: StrategyInfo = lying("dyssect with any references");
+        match self.0 {
+            Lie::Old => &OLD,
+            Lie::Others => &OTHERS,
+            Lie::Random => &RANDOM,
+            Lie::Bits => &BITS,
+        }
     }
 
     fn layout(&self, chain: &Chain, cores: usize) -> Result<Layout, PlanError> {
@@ -61,6 +64,10 @@ impl Strategy for Lying {
 
     fn owners(&self, plan: &Plan) -> Option<Vec<u16>> {
         DYSSECT.owners(plan)
+    }
+
+    fn bring_home(&self, plan: &Plan, cores: &mut [ChainCore], last: Stamp) {
+        DYSSECT.bring_home(plan, cores, last);
     }
 
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
@@ -136,8 +143,8 @@ fn assert_lies_show_nowhere(chains: &[Chain]) {
             };
             verify_forced(lying, chain, &inputs, &WAYS[way..=way], check);
         }
-        assert!(all.wrong_references > 10_000, "{}: {all:?}", lying.name());
-        assert!(lying.0 == Lie::Bits || all.referred_packets > 0, "{}: {all:?}", lying.name());
+        assert!(all.own.of("wrong_references") > 10_000, "{}: {all:?}", lying.name());
+        assert!(lying.0 == Lie::Bits || all.own.of("referred_packets") > 0, "{}: {all:?}", lying.name());
     }
 }
 
@@ -161,9 +168,9 @@ fn lies_show_in_no_tiny_table() {
         let mut wrong = 0;
         let check = |compared: &Compared<'_>| {
             assert_eq!(compared.verified.out_of_order, Some(0), "{compared}");
-            wrong += compared.verified.moves.wrong_references;
+            wrong += compared.verified.moves.own.of("wrong_references");
         };
-        verify_tiny_tables(lying, |chain| chain, check, |moves| moves.wrong_references > 0);
+        verify_tiny_tables(lying, |chain| chain, check, |moves| moves.own.of("wrong_references") > 0);
         assert!(wrong > 1_000, "{}: {wrong}", lying.name());
     }
 }
@@ -177,7 +184,7 @@ fn referred(card_flows: usize) -> (u64, u64) {
     let plan = Plan { card_flows, simulation: Some(1), ..plan };
     let verified = verify(&chain, &plan, &|| Ok(pcap.open()), &Progress::default()).expect("runs");
     assert!(verified.holds(), "{verified:#?}");
-    (verified.moves.referred_packets, verified.packets)
+    (verified.moves.own.of("referred_packets"), verified.packets)
 }
 
 /// A card with room for few flows has some of the largest; without rules it says nothing.

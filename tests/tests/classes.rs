@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::strategies::{DYSSECT, Layout, Strategy, Team};
+use engine::strategies::{DYSSECT, Layout, Strategy, StrategyInfo, Team};
 use engine::{
     Batch, Chain, ChainCore, Classes, Intake, IntakeCounters, IntakeEnd, Plan, PlanError, Progress, Registry,
     Reload, verify, verify_reloading,
@@ -18,7 +18,7 @@ use paceline_conformance::pcap::Pcap;
 use paceline_conformance::stock::{ALONE, alone, generated, small};
 use strategy::{Assign, Every, Rebalancing};
 use sweep::Compared;
-use wire::{Addr, Headers};
+use wire::{Addr, Headers, Stamp};
 
 /// Some of the hosts and the services of the captures and models. The first class takes from the second.
 const CLASSES: &str = r#"
@@ -138,12 +138,9 @@ impl Watching {
 }
 
 impl Strategy for Watching {
-    fn name(&self) -> &'static str {
-        "watching"
-    }
-
-    fn summary(&self) -> &'static str {
-        "dyssect, watched"
+    fn info(&self) -> &'static StrategyInfo {
+        static INFO: StrategyInfo = StrategyInfo::new("watching", "dyssect, watched");
+        &INFO
     }
 
     fn layout(&self, chain: &Chain, cores: usize) -> Result<Layout, PlanError> {
@@ -156,6 +153,10 @@ impl Strategy for Watching {
 
     fn owners(&self, plan: &Plan) -> Option<Vec<u16>> {
         DYSSECT.owners(plan)
+    }
+
+    fn bring_home(&self, plan: &Plan, cores: &mut [ChainCore], last: Stamp) {
+        DYSSECT.bring_home(plan, cores, last);
     }
 
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
@@ -175,7 +176,7 @@ struct Watched {
 
 impl Intake for Watched {
     fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
-        let offloaded = |counters: IntakeCounters| counters.moves.offloaded_packets;
+        let offloaded = |counters: IntakeCounters| counters.moves.own.of("offloaded_packets");
         let before = offloaded(self.inner.counters());
         let received = self.inner.receive(port, chain, batch);
         let taken = offloaded(self.inner.counters()) - before;

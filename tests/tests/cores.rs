@@ -1,6 +1,6 @@
 //! Cores are parked, and get packets again, while packets come: nothing is lost by it, and it changes no answer.
 
-use engine::strategies::{ALL, DYSSECT, Layout, RSS, RSSPP, Strategy};
+use engine::strategies::{ALL, DYSSECT, Layout, RSS, RSSPP, Strategy, StrategyInfo};
 use engine::{Chain, NoParking, Plan, PlanError, Progress, Registry, replay_capture, verify};
 use paceline_conformance::chain;
 use paceline_conformance::pcap::Pcap;
@@ -50,12 +50,9 @@ fn a_change_of_cores_changes_no_answer() {
 struct Straying;
 
 impl Strategy for Straying {
-    fn name(&self) -> &'static str {
-        "straying"
-    }
-
-    fn summary(&self) -> &'static str {
-        "rss with a fault"
+    fn info(&self) -> &'static StrategyInfo {
+        static INFO: StrategyInfo = StrategyInfo::new("straying", "rss with a fault");
+        &INFO
     }
 
     fn layout(&self, chain: &Chain, cores: usize) -> Result<Layout, PlanError> {
@@ -128,7 +125,7 @@ fn a_parked_core_gets_no_packets_and_one_that_is_added_does() {
 fn what_cannot_be_parked_is_refused_with_the_reason() {
     let tracker = chain("[[function]]\nuse = \"conntrack\"\n", &Registry::stock());
     for strategy in ALL {
-        let cores = if strategy.max_cores() == 1 { 1 } else { 2 };
+        let cores = if strategy.info().max_cores == 1 { 1 } else { 2 };
         let plan = Plan::new(&tracker, strategy, cores).expect("it runs").with_cores_to_park(&tracker);
         match plan {
             Ok(plan) => {

@@ -24,7 +24,10 @@ fn assert_holds(compared: &Compared<'_>) {
     let expected = times * 4 * (setting.cores as u64 - 1) / setting.cores as u64 / 2;
     assert!(moves.entries_in >= expected, "{compared}: {expected} shards expected, {moves:?}");
     if times > 20 {
-        assert!(moves.parts_lent > 0 && moves.offloaded_packets > 0, "{compared}: {moves:?}");
+        assert!(
+            moves.own.of("parts_lent") > 0 && moves.own.of("offloaded_packets") > 0,
+            "{compared}: {moves:?}"
+        );
     }
 }
 
@@ -61,7 +64,7 @@ fn as_the_loads_ask_for() {
             let verified = &compared.verified;
             assert!(verified.holds(), "{compared}: {verified:#?}");
             assert!(verified.moves.entries_in > 0, "{compared}: {:?}", verified.moves);
-            lent += verified.moves.parts_lent;
+            lent += verified.moves.own.of("parts_lent");
         });
     }
     assert!(lent > 0, "nothing was offloaded");

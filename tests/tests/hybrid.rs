@@ -17,8 +17,14 @@ use sweep::{Compared, Setting, Tables, Way, verify_each};
 fn assert_holds(compared: &Compared<'_>) {
     let times = assert_same(compared);
     let moves = compared.verified.moves;
-    assert!(moves.promotions + moves.demotions >= times, "{compared}: {times} changes expected, {moves:?}");
-    assert!(moves.promotions == moves.demotions, "{compared}: nobody is promoted at the end: {moves:?}");
+    assert!(
+        moves.own.of("promotions") + moves.own.of("demotions") >= times,
+        "{compared}: {times} changes expected, {moves:?}"
+    );
+    assert!(
+        moves.own.of("promotions") == moves.own.of("demotions"),
+        "{compared}: nobody is promoted at the end: {moves:?}"
+    );
 }
 
 fn is_promotable(chain: &Chain) -> bool {
@@ -58,7 +64,7 @@ fn functions_with_pools_are_refused() {
 /// Tables of 4 to 64 flows.
 #[test]
 fn tiny_tables_under_both_policies() {
-    verify_tiny_tables(HYBRID, |chain| chain, |_| (), |moves| moves.promotions > 0);
+    verify_tiny_tables(HYBRID, |chain| chain, |_| (), |moves| moves.own.of("promotions") > 0);
 }
 
 /// Loads decide: a few flows send most of the packets, and are promoted.
@@ -71,7 +77,7 @@ fn elephants_are_promoted() {
         verify_each(&small(chain), &inputs, &[2, 4, 8].map(setting), &mut |compared| {
             let verified = &compared.verified;
             assert!(verified.holds(), "{compared}: {verified:#?}");
-            assert!(verified.moves.promotions > 0, "{compared}: {:?}", verified.moves);
+            assert!(verified.moves.own.of("promotions") > 0, "{compared}: {:?}", verified.moves);
         });
     }
 }

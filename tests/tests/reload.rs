@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::report::RunReport;
-use engine::strategies::{ALL, DYSSECT, RSS, RSSPP, SCR, SCR_TURNS, SINGLE, Strategy};
+use engine::strategies::{ALL, DYSSECT, RSS, RSSPP, SCR, SCR_TURNS, SINGLE, Strategy, StrategyInfo};
 use engine::{
     Agreement, Chain, Plan, Progress, Registry, Reload, Reloaded, RunOutcome, replay_reloading,
     verify_reloading,
@@ -308,12 +308,9 @@ fn what_begins_anew_is_told_with_the_reason() {
 struct Forgetful;
 
 impl Strategy for Forgetful {
-    fn name(&self) -> &'static str {
-        "forgetful"
-    }
-
-    fn summary(&self) -> &'static str {
-        "loses flows at a reload"
+    fn info(&self) -> &'static StrategyInfo {
+        static INFO: StrategyInfo = StrategyInfo::new("forgetful", "loses flows at a reload");
+        &INFO
     }
 
     fn layout(&self, chain: &Chain, _: usize) -> Result<engine::strategies::Layout, engine::PlanError> {

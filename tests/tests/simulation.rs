@@ -36,7 +36,7 @@ fn left(strategy: &'static dyn Strategy, capture: &Pcap, simulation: Option<u64>
 #[test]
 fn a_seed_draws_the_same_order_under_every_strategy() {
     let capture = capture();
-    for strategy in ALL.into_iter().filter(|strategy| strategy.max_cores() >= 4) {
+    for strategy in ALL.into_iter().filter(|strategy| strategy.info().max_cores >= 4) {
         let first = left(strategy, &capture, Some(7));
         assert_eq!(first.0.len(), 4_000, "{}", strategy.name());
         assert_eq!(left(strategy, &capture, Some(7)), first, "{}", strategy.name());

@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-use engine::strategies::{Layout, RSSPP, Strategy, Team};
+use engine::strategies::{Layout, RSSPP, Strategy, StrategyInfo, Team};
 use engine::{Batch, Chain, ChainCore, Intake, IntakeCounters, IntakeEnd, Plan, PlanError, Progress, verify};
 use io::{Port, Received};
 use paceline_conformance::pcap::Pcap;
@@ -114,12 +114,9 @@ impl Tally {
 struct Forgetful;
 
 impl Strategy for Forgetful {
-    fn name(&self) -> &'static str {
-        "forgetful"
-    }
-
-    fn summary(&self) -> &'static str {
-        "rsspp with a fault"
+    fn info(&self) -> &'static StrategyInfo {
+        static INFO: StrategyInfo = StrategyInfo::new("forgetful", "rsspp with a fault");
+        &INFO
     }
 
     fn layout(&self, chain: &Chain, cores: usize) -> Result<Layout, PlanError> {

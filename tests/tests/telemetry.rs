@@ -150,7 +150,7 @@ fn what_was_told_in_the_end_is_what_is_reported() {
 /// All counters of a snapshot that the report has, too.
 fn cells(snapshot: &mut Snapshot) -> Vec<&mut u64> {
     let mut cells = Vec::new();
-    for CoreSnapshot { counts, malformed, functions } in &mut snapshot.cores {
+    for CoreSnapshot { counts, malformed, functions, .. } in &mut snapshot.cores {
         cells.extend([&mut counts.packets, &mut counts.bytes, &mut counts.busy_ns, &mut counts.forward]);
         cells.extend([&mut counts.transmit_back, &mut counts.host, &mut counts.dropped_by_function]);
         cells.extend([&mut counts.dropped_malformed, &mut counts.dropped_no_room]);

@@ -17,19 +17,19 @@
 use std::process::ExitCode;
 
 use nf::{About, Cx, FlowKey, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict};
-use paceline::Registry;
+use paceline::Program;
 use wire::{Fields, Headers};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 fn main() -> ExitCode {
-    paceline::main(&registry())
+    program().main()
 }
 
-/// The functions that chain files may name.
-pub fn registry() -> Registry {
-    let mut registry = Registry::stock();
-    registry.add::<Quota>();
-    registry
+/// `paceline` with one function more that chain files may name.
+pub fn program() -> Program {
+    let mut program = Program::stock();
+    program.functions.add::<Quota>();
+    program
 }
 
 /// How long a quota lasts, ns.

@@ -1,26 +1,50 @@
-//! A strategy of your own, checked against one core:
+//! A strategy of your own, and a program that has it with every command of `paceline`:
 //!
 //! ```sh
-//! cargo run -p paceline --example own_strategy
+//! cargo run -p paceline --example own_strategy -- run examples/edge.toml --pcap captures/edge.pcap --strategy blocks --cores 3
+//! cargo run -p paceline --example own_strategy -- verify examples/edge.toml --pcap captures/edge.pcap --strategy blocks --cores 4
 //! ```
 //!
-//! `blocks` is receive-side scaling with another first table: neighbouring entries go to one core, not every n-th.
+//! `blocks` is receive-side scaling with another first table: neighbouring entries go to one core, not every n-th. Each
+//! core counts packets that came in a full batch, which reports and metrics show by its name.
 
-use engine::strategies::{Layout, Strategy, sharded};
-use engine::{Chain, Plan, PlanError, Progress, Registry, verify};
-use io::capture::CaptureReader;
+use std::process::ExitCode;
+
+use engine::strategies::{Layout, Strategy, StrategyInfo, Team, sharded};
+use engine::{
+    BATCH_PACKETS, Batch, Chain, ChainCore, Counter, Intake, IntakeCounters, Moves, OwnCounters, Plan,
+    PlanError,
+};
+use io::{Port, Received};
+use paceline::Program;
 use strategy::{Assign, Rss};
+
+fn main() -> ExitCode {
+    program().main()
+}
+
+/// `paceline` with one strategy more that command lines may name.
+pub fn program() -> Program {
+    let mut program = Program::stock();
+    program.strategies.push(&Blocks);
+    program
+}
+
+/// What it counts: the name, one of it, and how the sentence of a report goes on.
+static FULL_BATCHES: Counter =
+    Counter { name: "full_batches", unit: "batch", help: "came with as many packets as fit" };
+
+static INFO: StrategyInfo = StrategyInfo {
+    counters: &[&FULL_BATCHES],
+    ..StrategyInfo::new("blocks", "receive-side scaling; neighbouring entries of the table go to one core")
+};
 
 /// See above.
 pub struct Blocks;
 
 impl Strategy for Blocks {
-    fn name(&self) -> &'static str {
-        "blocks"
-    }
-
-    fn summary(&self) -> &'static str {
-        "receive-side scaling; neighbouring entries of the indirection table go to one core"
+    fn info(&self) -> &'static StrategyInfo {
+        &INFO
     }
 
     /// Each core has the states of its own packets, so every key must stay on one core.
@@ -36,19 +60,31 @@ impl Strategy for Blocks {
         }
         Box::new(rss)
     }
+
+    /// One dispatcher, and before each core's chain something that counts.
+    fn team(&self, chain: &Chain, plan: &Plan) -> Team {
+        let intake = |_| -> Box<dyn Intake> { Box::new(Counting { full: 0 }) };
+        Team {
+            dispatcher: Box::new(self.assign(chain, plan)),
+            intakes: (0..plan.cores).map(intake).collect(),
+        }
+    }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    check(".")
+/// Takes what comes, and counts.
+struct Counting {
+    full: u64,
 }
 
-/// Runs a chain under it and on one core, with the files under `root`, and compares.
-pub fn check(root: &str) -> Result<(), Box<dyn std::error::Error>> {
-    let text = std::fs::read_to_string(format!("{root}/examples/edge.toml"))?;
-    let chain = Chain::parse("edge.toml", &text, &Registry::stock())?;
-    let plan = Plan::new(&chain, &Blocks, 4)?;
-    let open = || CaptureReader::open(format!("{root}/captures/edge.pcap"));
-    let verified = verify(&chain, &plan, &open, &Progress::default())?;
-    println!("{} packets on {} cores; equals single: {}", verified.packets, plan.cores, verified.holds());
-    Ok(())
+impl Intake for Counting {
+    fn receive(&mut self, port: &mut dyn Port, _: &mut ChainCore, batch: &mut Batch) -> Received {
+        let received = port.receive(&mut batch.frames, BATCH_PACKETS);
+        self.full += u64::from(batch.frames.len() == BATCH_PACKETS);
+        received
+    }
+
+    fn counters(&self) -> IntakeCounters {
+        let own = OwnCounters::new([(&FULL_BATCHES, self.full)]);
+        IntakeCounters { moves: Moves { own, ..Moves::default() }, ..IntakeCounters::default() }
+    }
 }

@@ -1,19 +1,19 @@
-//! The `paceline` program as a library: a program with functions of its own has every command.
+//! The `paceline` program as a library: a program with functions and strategies of its own has every command.
 //!
-//! [`main`] is the whole program but for the list of functions. The installed `paceline` passes it
-//! [`Registry::stock`]. A program that adds a function to the registry can use it in `run`, `verify`, `plan`,
-//! `bench`, `top`, `nfs` and the rest, in chains with stock functions beside it:
-//! `crates/cli/examples/own_function.rs` is a whole one.
+//! [`Program`] is the whole program but for its two lists. The installed `paceline` has [`Program::stock`]. A program
+//! that adds to them can use its functions and strategies in `run`, `verify`, `sweep`, `bench`, `top`, `nfs` and the
+//! rest, beside the stock ones: `crates/cli/examples/own_function.rs` and `own_strategy.rs` are two whole ones.
 //!
 //! ```no_run
 //! use std::process::ExitCode;
 //!
-//! use paceline::Registry;
+//! use paceline::Program;
 //!
 //! fn main() -> ExitCode {
-//!     let mut registry = Registry::stock();
-//!     // registry.add::<Quota>();
-//!     paceline::main(&registry)
+//!     let mut program = Program::stock();
+//!     // program.functions.add::<Quota>();
+//!     // program.strategies.push(&Blocks);
+//!     program.main()
 //! }
 //! ```
 
@@ -26,7 +26,6 @@ mod failure;
 mod filter;
 mod input;
 mod machine;
-mod old_names;
 mod output;
 mod page;
 mod progress;
@@ -35,6 +34,7 @@ mod schema;
 mod service;
 mod timeline;
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::path::Path;
@@ -43,27 +43,51 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 pub use engine::Registry;
+use engine::strategies::{self, Strategy};
 
+use crate::args::name_strategies;
 use crate::commands::Cli;
 
-/// Runs the command that the arguments of the process name; chain files may use the functions of `registry`.
-/// Returns the exit status, which `--help` explains. Prints errors to standard error.
-///
-/// Ends the process itself where the arguments are wrong or ask for help.
-pub fn main(registry: &Registry) -> ExitCode {
-    run_args(registry, env::args_os())
+/// The functions and strategies that a program's commands have.
+#[derive(Clone)]
+pub struct Program {
+    /// The functions that chain files may name.
+    pub functions: Registry,
+    /// The strategies that command lines may name. No two have one name.
+    pub strategies: Vec<&'static dyn Strategy>,
 }
 
-/// The same with other arguments than those of the process, the program's name first: for tests of a program.
-pub fn run_args(
-    registry: &Registry,
-    args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
-) -> ExitCode {
-    // Lines of terminals' usual width would break option names in two. Fails only if there is a hook.
-    let _ = miette::set_hook(Box::new(|_| Box::new(miette::MietteHandlerOpts::new().width(110).build())));
-    let cli = Cli::try_parse_from(old_names::translated(args.into_iter().map(Into::into)));
-    let cli = cli.unwrap_or_else(|error| hinted(error).exit());
-    cli.run(registry).unwrap_or_else(|failure| failure.report())
+impl Program {
+    /// What the installed `paceline` has.
+    pub fn stock() -> Program {
+        Program { functions: Registry::stock(), strategies: strategies::ALL.to_vec() }
+    }
+
+    /// Runs the command that the arguments of the process name. Returns the exit status, which `--help` explains. Prints
+    /// errors to standard error.
+    ///
+    /// Ends the process itself where the arguments are wrong or ask for help.
+    ///
+    /// # Panics
+    /// If two strategies have one name.
+    pub fn main(&self) -> ExitCode {
+        self.run(env::args_os())
+    }
+
+    /// Runs the command that `args` name, the program's name first, as [`Program::main`] does: for tests of a program.
+    ///
+    /// # Panics
+    /// As [`Program::main`].
+    pub fn run(&self, args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> ExitCode {
+        let names: BTreeSet<&str> = self.strategies.iter().map(|strategy| strategy.name()).collect();
+        assert!(names.len() == self.strategies.len(), "two strategies of this program have one name");
+        name_strategies(&self.strategies);
+        // Lines of terminals' usual width would break option names in two. Fails only if there is a hook.
+        let _ = miette::set_hook(Box::new(|_| Box::new(miette::MietteHandlerOpts::new().width(110).build())));
+        let cli = Cli::try_parse_from(args);
+        let cli = cli.unwrap_or_else(|error| hinted(error).exit());
+        cli.run(&self.functions).unwrap_or_else(|failure| failure.report())
+    }
 }
 
 /// The error with a tip, where a capture was given without its option.

@@ -1,9 +1,9 @@
-//! The `paceline` program, with the stock functions.
+//! The `paceline` program, with the stock functions and strategies.
 
 use std::process::ExitCode;
 
-use paceline::Registry;
+use paceline::Program;
 
 fn main() -> ExitCode {
-    paceline::main(&Registry::stock())
+    Program::stock().main()
 }

@@ -677,8 +677,8 @@ fn runs_say_what_went_from_core_to_core() {
     for (strategy, what, said) in [
         ("rsspp", "entry", "moves of an entry with its flows"),
         ("dyssect", "shard", "moves of a shard with its flows"),
-        ("hybrid", "hash", "promotions of a hash with its flows"),
-        ("auto", "entry or shard", "moves of an entry or shard with its flows"),
+        ("hybrid", "hash", "moves of a hash with its flows"),
+        ("auto", "entry, shard or hash", "moves of an entry, shard or hash with its flows"),
     ] {
         let forced = ["--move-every", "100"];
         let report: serde_json::Value =

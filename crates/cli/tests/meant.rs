@@ -1,6 +1,6 @@
 //! Mistakes of which it can be told what was meant, and what refusals offer instead.
 
-use crate::support::{Scratch, json, paceline, stderr, stdout};
+use crate::support::{Scratch, paceline, stderr, stdout};
 
 const EDGE: &str = "examples/edge.toml";
 const CAPTURE: &str = "captures/edge.pcap";
@@ -83,36 +83,6 @@ fn scr_is_not_offered_where_it_cannot_run() {
     assert!(text.contains("`--strategy single`") && !text.contains("scr"), "{text}");
     let scr = paceline(&["run", chain.path(), "--pcap", CAPTURE, "--cores", "2", "--strategy", "scr"]);
     assert_eq!(scr.status.code(), Some(2), "it would be refused: {}", stdout(&scr));
-}
-
-/// Lines of the release before: the same on standard output, and a warning beside it.
-#[test]
-fn old_names_work_and_warn() {
-    let folder = crate::support::Folder::new("old-names");
-    let report = |output: &std::process::Output| {
-        let mut report = json(output);
-        ["seconds", "command"]
-            .iter()
-            .for_each(|field| drop(report.as_object_mut().map(|all| all.remove(*field))));
-        report
-    };
-    let old = paceline(&["inspect", CAPTURE, "--json", "-"]);
-    let new = paceline(&["inspect", "--pcap", CAPTURE, "--json", "-"]);
-    assert_eq!(report(&old), report(&new));
-    assert!(stderr(&old).contains("`inspect IN` is now `inspect --pcap IN`"), "{}", stderr(&old));
-    assert_eq!(stderr(&new), "");
-
-    let both = [["--cores", "2"], ["--out-dir", folder.path()]].concat();
-    let old = paceline(&[&["sequence", CAPTURE, EDGE], &both[..]].concat());
-    assert_eq!(old.status.code(), Some(0), "{}", stderr(&old));
-    assert!(stderr(&old).contains("is now `sequence CHAIN.toml --pcap IN`"), "{}", stderr(&old));
-
-    let bench = ["bench", "chain", EDGE, "--seconds", "0.01", "--json", "-"];
-    for (old, new) in [(["--trace", CAPTURE], "--pcap"), (["--model", "zipf:packets=2000"], "--traffic")] {
-        let output = paceline(&[&bench[..], &old].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        assert!(stderr(&output).contains(&format!("`{}` is now `{new}`", old[0])), "{}", stderr(&output));
-    }
 }
 
 /// What people need first stands first; the rest has headings.

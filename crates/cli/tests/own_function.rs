@@ -18,7 +18,7 @@ fn json(test: &str, args: &[&str]) -> Value {
     let at_root = |arg: &&str| if arg.contains('/') { format!("{root}{arg}") } else { (*arg).to_owned() };
     let args = [&["own-function"][..], args].concat().iter().map(at_root).collect::<Vec<_>>();
     let args = args.into_iter().chain(["--json".to_owned(), out.to_owned()]);
-    let status = paceline::run_args(&own_function::registry(), args);
+    let status = own_function::program().run(args);
     // A status tells nothing else of itself.
     assert_eq!(format!("{status:?}"), format!("{:?}", ExitCode::SUCCESS), "{test}");
     serde_json::from_str(&fs::read_to_string(out).expect("written")).expect("JSON")

@@ -162,7 +162,7 @@ fn tracked(label: &str, says: Says) -> Option<(u64, u64)> {
     assert_eq!(number(&report["functions"][0]["events"]["opened"]), 3, "{label}: {report:#}");
     let flows = number(&report["functions"][1]["flows"]["live"]);
     assert!((6..20).contains(&flows), "{label}: {flows} flows");
-    Some((outcome.moves.referred_packets, outcome.moves.wrong_references))
+    Some((outcome.moves.own.of("referred_packets"), outcome.moves.own.of("wrong_references")))
 }
 
 /// And the planted fault: what is true of another flow is found out, packet by packet, and does no harm.

@@ -148,8 +148,7 @@ impl<'a, C: Clock> Station<'a, C> {
             slow_batches: self.slow_batches,
         };
         let (taken, early) = (self.port.received(), self.port.early());
-        let moves = self.intake.counters().moves;
-        let moves = moves.entries_out + moves.promotions;
+        let moves = self.intake.counters().moves.entries_out;
         let forgotten = self.intake.finish().forgotten;
         CoreOutcome { trial, latency: self.port.into_latency(), forgotten, taken, early, moves }
     }

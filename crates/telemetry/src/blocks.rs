@@ -149,6 +149,7 @@ impl Telemetry {
         CoreSnapshot {
             counts: zerocopy::transmute!(block.load_some::<CORE_CELLS>(0)),
             malformed: block.load(self.layout.malformed_cells()),
+            strategy_events: block.load(self.layout.strategy_cells()),
             functions: self.layout.functions.iter().zip(&*self.function_cells).map(function).collect(),
         }
     }
@@ -176,6 +177,13 @@ impl CoreWriter {
     pub fn malformed(&mut self, counts: &[u64]) {
         assert_eq!(counts.len(), self.layout.malformed.len(), "a count for each reason");
         self.block.store(CORE_CELLS, counts);
+    }
+
+    /// Publishes what the strategy counts of its own; `of` gives the count by name, one of [`Layout::strategy_events`].
+    pub fn strategy(&mut self, of: impl Fn(&str) -> u64) {
+        for (cell, name) in self.layout.strategy_cells().zip(&self.layout.strategy_events) {
+            self.block.cell(cell).store(of(name), Ordering::Relaxed);
+        }
     }
 
     /// Publishes what function number `index` counts; its drops and events in the order of its

@@ -9,6 +9,8 @@ pub struct Layout {
     pub chain: String,
     /// The strategy's name.
     pub strategy: String,
+    /// Names of what the strategy counts of its own on each core.
+    pub strategy_events: Vec<String>,
     /// Names of the reasons for which a packet may be malformed.
     pub malformed: Vec<String>,
     /// Whether malformed packets are dropped.
@@ -40,9 +42,14 @@ impl Layout {
         CORE_CELLS..CORE_CELLS + self.malformed.len()
     }
 
+    pub(crate) fn strategy_cells(&self) -> Range<usize> {
+        let first = self.malformed_cells().end;
+        first..first + self.strategy_events.len()
+    }
+
     /// Where each function's cells begin, and where the last one's end.
     pub(crate) fn function_cells(&self) -> Vec<usize> {
-        let mut bounds = vec![self.malformed_cells().end];
+        let mut bounds = vec![self.strategy_cells().end];
         for function in &self.functions {
             bounds.push(bounds[bounds.len() - 1] + function.cells());
         }

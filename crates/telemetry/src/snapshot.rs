@@ -148,6 +148,8 @@ pub struct CoreSnapshot {
     pub counts: CoreCounts,
     /// Malformed packets, dropped or not, in the order of [`Layout::malformed`].
     pub malformed: Vec<u64>,
+    /// What the strategy counts of its own, in the order of [`Layout::strategy_events`].
+    pub strategy_events: Vec<u64>,
     /// Its functions, in the order of [`Layout::functions`].
     pub functions: Vec<FunctionSnapshot>,
 }
@@ -171,7 +173,12 @@ mod tests {
     #[test]
     fn what_overflowed_counts_once() {
         let counts = CoreCounts { lost_queue_full: 7, ..CoreCounts::default() };
-        let core = CoreSnapshot { counts, malformed: Vec::new(), functions: Vec::new() };
+        let core = CoreSnapshot {
+            counts,
+            malformed: Vec::new(),
+            strategy_events: Vec::new(),
+            functions: Vec::new(),
+        };
         let interface = |overflowed| InterfaceSnapshot { overflowed, ..InterfaceSnapshot::default() };
         let mut snapshot = Snapshot {
             layout: Arc::new(Layout::default()),

@@ -19,7 +19,7 @@ pub use self::ports::{PortOf, Ports};
 pub use self::program::{ProgramArgs, read_program, run_test};
 pub use self::reloads::ReloadArgs;
 pub use self::source::{ReplayArgs, Source, generate};
-pub use self::strategy::StrategyArg;
+pub use self::strategy::{StrategyArg, name_strategies};
 pub use self::tables::TableArgs;
 
 /// A number of things, within `range`.

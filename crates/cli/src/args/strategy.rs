@@ -1,5 +1,6 @@
 //! Strategies on the command line: their names, defaults and help.
 
+use std::cell::Cell;
 use std::sync::LazyLock;
 
 use clap::ValueEnum;
@@ -23,7 +24,7 @@ impl StrategyArg {
 impl StrategyArg {
     /// For a benchmark, which is of one strategy.
     pub fn steady(self) -> Result<&'static dyn Strategy, Failure> {
-        if !self.0.has_others_run() {
+        if !self.0.info().has_others_run {
             return Ok(self.0);
         }
         Err(Failure::usage(format!(
@@ -34,13 +35,34 @@ impl StrategyArg {
     }
 }
 
+/// The strategies of the installed program.
+static STOCK: LazyLock<[StrategyArg; ALL.len()]> = LazyLock::new(|| ALL.map(StrategyArg));
+
+thread_local! {
+    /// The strategies of the program whose command line this thread parses: clap asks for them without an argument.
+    static NAMED: Cell<&'static [StrategyArg]> = Cell::new(&STOCK[..]);
+}
+
+/// Command lines that this thread parses from now on may name these strategies. Keeps the list for good: a process has one or two.
+pub fn name_strategies(strategies: &[&'static dyn Strategy]) {
+    let named: Vec<StrategyArg> = strategies.iter().copied().map(StrategyArg).collect();
+    NAMED.set(Vec::leak(named));
+}
+
+impl StrategyArg {
+    /// The program's strategies that run a chain themselves, from the first packet to the last.
+    pub fn all_steady() -> Vec<&'static dyn Strategy> {
+        let named = NAMED.get().iter().map(|StrategyArg(strategy)| *strategy);
+        named.filter(|strategy| !strategy.info().has_others_run).collect()
+    }
+}
+
 impl ValueEnum for StrategyArg {
     fn value_variants<'a>() -> &'a [Self] {
-        static EACH: LazyLock<[StrategyArg; ALL.len()]> = LazyLock::new(|| ALL.map(StrategyArg));
-        &*EACH
+        NAMED.get()
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        Some(clap::builder::PossibleValue::new(self.0.name()).help(self.0.summary()))
+        Some(clap::builder::PossibleValue::new(self.0.name()).help(self.0.info().summary))
     }
 }

@@ -11,7 +11,8 @@ use crate::executor::publish::Publisher;
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
 use crate::path::counters::CoreCounters;
-use crate::path::receive::{Forgotten, HistoryCounters, Intake, IntakeEnd, Moves};
+use crate::path::moves::Moves;
+use crate::path::receive::{Forgotten, HistoryCounters, Intake, IntakeEnd};
 use crate::path::run::go_on;
 use telemetry::Telemetry;
 
@@ -57,6 +58,7 @@ pub(crate) fn work(
     Before { mut counters, moves, mut publisher }: Before,
 ) -> Worked {
     let mut batch = Batch::new();
+    publisher.iter_mut().for_each(|publisher| publisher.goes_on_from(moves));
     let ran = go_on(port, &mut chain, &mut batch, &mut publisher, intake, &mut counters);
     let (moves, end) = (moves.plus(intake.counters().moves), intake.finish());
     match ran {

@@ -11,7 +11,7 @@ use crate::chain::{Chain, FunctionSpec, MalformedPolicy};
 use crate::path::core::ChainCore;
 use crate::path::counters::{CoreCounters, StageCounters};
 use crate::path::laps::Laps;
-use crate::path::receive::Moves;
+use crate::path::moves::Moves;
 use crate::path::run::Observer;
 use crate::path::run::Turn;
 use crate::strategies::plan::Plan;
@@ -30,12 +30,19 @@ pub struct Publisher {
     batches: u32,
     /// Whether the functions are those that the metrics were laid out for.
     has_layout: bool,
+    /// What the core counted under strategies that ran before: a counter never runs back.
+    before: Moves,
 }
 
 impl Publisher {
     /// For core number `core`; `None` if there is no such core, or if it has a publisher.
     pub fn new(telemetry: &Telemetry, core: usize) -> Option<Publisher> {
-        Some(Publisher { writer: telemetry.writer(core)?, batches: 0, has_layout: true })
+        Some(Publisher {
+            writer: telemetry.writer(core)?,
+            batches: 0,
+            has_layout: true,
+            before: Moves::default(),
+        })
     }
 
     /// Another chain takes over. Metrics tell of its functions if they are called the same as those before; else they tell
@@ -44,6 +51,11 @@ impl Publisher {
         let names =
             |chain: &Chain| -> Vec<String> { chain.functions.iter().map(|spec| spec.name.clone()).collect() };
         self.has_layout &= names(chain) == names(before);
+    }
+
+    /// The core goes on with a strategy or chain that counts from 0: it has counted `before` so far.
+    pub(crate) fn goes_on_from(&mut self, before: Moves) {
+        self.before = before;
     }
 
     /// Tells what functions count, and malformed packets by reason.
@@ -76,7 +88,8 @@ impl Laps for Publisher {}
 
 impl Observer for Publisher {
     fn turned(&mut self, turn: &Turn<'_>) {
-        self.writer.core(&core_counts(turn));
+        let moves = self.before.plus(turn.intake.counters().moves);
+        self.writer.core(&core_counts(turn, &moves));
         let is_due = match turn.received {
             Received::Frames => {
                 self.batches += 1;
@@ -86,13 +99,13 @@ impl Observer for Publisher {
         };
         if is_due {
             self.functions(turn.chain, turn.counters);
+            self.writer.strategy(|name| moves.own.of(name));
         }
     }
 }
 
-fn core_counts(turn: &Turn<'_>) -> CoreCounts {
-    let Turn { counters, queue, moves, .. } = turn;
-    let Moves { entries_in, entries_out, promotions, demotions, held_packets, .. } = *moves;
+fn core_counts(turn: &Turn<'_>, moves: &Moves) -> CoreCounts {
+    let Turn { counters, queue, .. } = turn;
     CoreCounts {
         packets: counters.packets,
         bytes: counters.bytes,
@@ -105,9 +118,9 @@ fn core_counts(turn: &Turn<'_>) -> CoreCounts {
         dropped_malformed: counters.dropped_malformed,
         dropped_no_room: counters.dropped_no_room,
         lost_queue_full: queue.lost,
-        moved_in: entries_in + demotions,
-        moved_out: entries_out + promotions,
-        held: held_packets,
+        moved_in: moves.entries_in,
+        moved_out: moves.entries_out,
+        held: moves.held_packets,
         queue_depth: queue.depth.map_or(UNKNOWN, u64::from),
     }
 }
@@ -142,6 +155,7 @@ impl Plan {
         let layout = Layout {
             chain: chain.name.clone(),
             strategy: self.strategy.name().to_owned(),
+            strategy_events: owned(self.strategy.info().counters.iter().map(|counter| counter.name)),
             malformed: owned(Malformed::ALL.iter().map(|reason| reason.name())),
             drops_malformed: chain.malformed == MalformedPolicy::Drop,
             functions: chain.functions.iter().map(function).collect(),
@@ -149,7 +163,7 @@ impl Plan {
         let telemetry = Telemetry::new(layout, self.cores);
         let (account, updates, active) =
             (Arc::clone(&self.account), Arc::clone(&self.updates), self.active.clone());
-        let parks = self.rebalancing.is_some() && self.strategy.parks();
+        let parks = self.rebalancing.is_some() && self.strategy.info().parking.is_ok();
         let moves_entries = self.moves_entries();
         telemetry.tell_strategy(move || StrategySnapshot {
             active_cores: parks.then(|| active.get()),

@@ -14,7 +14,7 @@
 //! batches that are cut for it (`cut`), and what comes of it is told (`traced`).
 //!
 //! The others are what goes along: `batch` with its sets of packets (`packets`), what a core is told of packets that other
-//! cores have (`items`), `sides`, `counters`, `laps`, what a card says of flows (`referred`), what `verify` notes of full tables (`turned_away`), and `parcel`, which leaves for another core.
+//! cores have (`items`), `sides`, `counters`, `moves`, `laps`, what a card says of flows (`referred`), what `verify` notes of full tables (`turned_away`), and `parcel`, which leaves for another core.
 
 pub(crate) mod batch;
 pub(crate) mod checks;
@@ -26,6 +26,7 @@ pub(crate) mod group;
 pub(crate) mod items;
 pub(crate) mod laps;
 pub(crate) mod look;
+pub(crate) mod moves;
 #[cfg(test)]
 pub(crate) mod no_packets;
 pub(crate) mod packets;

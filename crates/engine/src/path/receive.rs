@@ -6,6 +6,7 @@ use wire::Stamp;
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
 use crate::path::laps::Laps;
+use crate::path::moves::Moves;
 use crate::path::packets::BATCH_PACKETS;
 use sequencer::Rejected;
 
@@ -89,7 +90,7 @@ impl Intake for () {
 /// What an [`Intake`] did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IntakeCounters {
-    /// Entries and packets of flows that migrate.
+    /// What came and went with its flows, and what the strategy counts of its own.
     pub moves: Moves,
     /// Packets of other cores that were stepped here.
     pub replayed: u64,
@@ -104,52 +105,6 @@ pub struct IntakeEnd {
     pub forgotten: Option<Forgotten>,
     /// What happened to history that came with packets, if any did.
     pub(crate) external: Option<ExternalEnd>,
-}
-
-/// What a strategy moved that has flows go from core to core.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moves {
-    /// Entries of the indirection table, or shards, that came to this core.
-    pub entries_in: u64,
-    /// Those that went to another.
-    pub entries_out: u64,
-    /// Values of the hash whose flows went from this core to all.
-    pub promotions: u64,
-    /// Those whose flows came back to this core alone.
-    pub demotions: u64,
-    /// Packets that wait here now for an entry which is on its way.
-    pub held_packets: u64,
-    /// Packets that had to wait so far, those included.
-    pub waited_packets: u64,
-    /// Packets that were stepped here for another core, whose flows were lent to this one.
-    pub offloaded_packets: u64,
-    /// How often a part of a shard was lent to this core.
-    pub parts_lent: u64,
-    /// How often the queue to the core that steps this one's offloaded flows was full: packets waited then.
-    pub blocked: u64,
-    /// Packets that found their flow where a card had said.
-    pub referred_packets: u64,
-    /// Packets that did not, or whose flow ended: their flow was looked up, and the card told.
-    pub wrong_references: u64,
-}
-
-impl Moves {
-    /// Of two cores together.
-    pub fn plus(self, other: Moves) -> Moves {
-        Moves {
-            entries_in: self.entries_in + other.entries_in,
-            entries_out: self.entries_out + other.entries_out,
-            promotions: self.promotions + other.promotions,
-            demotions: self.demotions + other.demotions,
-            held_packets: self.held_packets + other.held_packets,
-            waited_packets: self.waited_packets + other.waited_packets,
-            offloaded_packets: self.offloaded_packets + other.offloaded_packets,
-            parts_lent: self.parts_lent + other.parts_lent,
-            blocked: self.blocked + other.blocked,
-            referred_packets: self.referred_packets + other.referred_packets,
-            wrong_references: self.wrong_references + other.wrong_references,
-        }
-    }
 }
 
 /// A packet's headers are not known any more: the core lagged too far behind. What it steps from then on is not what

@@ -19,7 +19,7 @@ use crate::path::counters::CoreCounters;
 use crate::path::edit::apply_edits;
 use crate::path::laps::{Lap, Laps};
 use crate::path::parse::{check, parse};
-use crate::path::receive::{Intake, Moves};
+use crate::path::receive::Intake;
 
 /// Takes packets from `port` through `chain` until the port ends. Allocates nothing; `batch` is empty
 /// before and after. `observer` is told of each part of a batch's way, and `intake` decides which packets the core works
@@ -100,7 +100,7 @@ pub fn turn(
         batch.send(port)?;
         observer.lap(Lap::Send, batch);
     }
-    observer.turned(&Turn { received, counters, chain, queue: port.queue(), moves: intake.counters().moves });
+    observer.turned(&Turn { received, counters, chain, queue: port.queue(), intake });
     Ok(received)
 }
 
@@ -114,8 +114,8 @@ pub struct Turn<'a> {
     pub chain: &'a ChainCore,
     /// The receive queue.
     pub queue: Queue,
-    /// What moved.
-    pub moves: Moves,
+    /// What stands before the chain, and counts what moved.
+    pub intake: &'a dyn Intake,
 }
 
 /// Observes a core at its work: for timing, and for metrics.

@@ -6,6 +6,7 @@ use std::iter;
 use crate::path::checks::Fragments;
 use crate::report::changes::ChangesReport;
 use crate::report::history::{CoreHistory, HistoryReport, ReorderingReport};
+use crate::report::moves::MovesReport;
 use crate::report::words::percent;
 use crate::report::words::{ALL_MALFORMED, count, heading, plural, table};
 use crate::report::{
@@ -65,7 +66,8 @@ impl RunReport {
         text += &verdicts(self);
         text += &functions(self);
         text += &cores(self);
-        text += &self.moves.as_ref().map(|moves| format!("\n{}\n", moves.text())).unwrap_or_default();
+        let moves = self.moves.iter().map(MovesReport::text).filter(|moves| !moves.is_empty());
+        moves.for_each(|moves| text += &format!("\n{moves}\n"));
         if let Some(report) = &self.egress.reordering {
             text += &reordering(report);
         }

@@ -3,7 +3,9 @@
 //! | folder or file | what it is |
 //! |---|---|
 //! | `single`, `rss`, `rsspp`, `dyssect`, `shared`, `scr`, `hybrid`, `auto` | the strategies |
-//! | `plan` | what a strategy says ([`Strategy`]), and a chain's strategy with all that follows ([`Plan`](crate::Plan)) |
+//! | `info` | what a strategy says of itself ([`StrategyInfo`]) |
+//! | `plan` | what a strategy does ([`Strategy`]), and a chain's strategy with all that follows ([`Plan`](crate::Plan)) |
+//! | `home` | flows go back to where they were at first, ahead of what takes over |
 //! | `dispatch` | who sends packets to the cores ([`Dispatcher`], [`Team`]) |
 //! | `orders` | what a dispatcher tells one core, such as to send an entry's flows |
 //! | `ingress`, `fragments` | what sees every packet ahead of the dispatcher, and follows datagrams |
@@ -24,7 +26,9 @@ mod dyssect;
 pub(crate) mod egress;
 pub(crate) mod fragments;
 mod hashing;
+mod home;
 mod hybrid;
+pub(crate) mod info;
 pub(crate) mod ingress;
 pub(crate) mod limits;
 mod orders;
@@ -47,6 +51,7 @@ pub use dispatch::{
 pub use dyssect::controller::ShardController;
 pub use egress::Replayed;
 pub use hashing::layout as sharded;
+pub use info::StrategyInfo;
 pub use ingress::Ingress;
 pub use plan::{Layout, Shards, Solving, States, Strategy};
 
@@ -76,5 +81,5 @@ pub const ALL: [&dyn Strategy; 9] = [SINGLE, SHARED, RSS, RSSPP, DYSSECT, SCR, S
 
 /// Those of [`ALL`] that run a chain themselves, from the first packet to the last.
 pub fn steady() -> Vec<&'static dyn Strategy> {
-    ALL.into_iter().filter(|strategy| !strategy.has_others_run()).collect()
+    ALL.into_iter().filter(|strategy| !strategy.info().has_others_run).collect()
 }

@@ -1,4 +1,4 @@
-//! Strategies, and a chain's strategy with everything that follows from it.
+//! The contract of strategies, and a chain's strategy with everything that follows from it.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -13,7 +13,7 @@ use strategy::{
     ActiveCores, Assign, Every, HashFields, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Pins, Rebalancing,
 };
 use table::OutOfMemory;
-use wire::Headers;
+use wire::{Headers, Stamp};
 
 use crate::chain::Chain;
 use crate::chain::keeping::{Entries, Keeping, Spread};
@@ -25,6 +25,8 @@ use crate::strategies::card::CardLink;
 use crate::strategies::changing::Changing;
 use crate::strategies::dispatch::{OwnTeam, SteeredTeam, Team};
 use crate::strategies::egress::{Egress, Replayed};
+use crate::strategies::home;
+use crate::strategies::info::StrategyInfo;
 use crate::strategies::limits::{CARD_FLOWS, MAX_CORES, free_bytes};
 use crate::strategies::refusal::{NoMove, NoOwnPorts, NoParking, PlanError};
 use crate::strategies::rsspp::updates::Updates;
@@ -36,21 +38,19 @@ pub(crate) const HASH_VALUES: usize = 1 << 16;
 const MOST_ENTRIES: usize = INDIRECTION_SIZES[INDIRECTION_SIZES.len() - 1];
 
 /// A way to run one chain on several cores. A strategy is a folder of its own, and a line in
-/// [`ALL`](crate::strategies::ALL); one from outside this crate is given to [`Plan::new`] as any other.
+/// [`ALL`](crate::strategies::ALL); one from outside this crate is given to [`Plan::new`] as any other, and to a
+/// program's commands in its list of strategies.
 ///
-/// It says where states are ([`Strategy::layout`]), which core gets a packet ([`Strategy::assign`]), which core has each
-/// entry of the indirection table at first if flows migrate ([`Strategy::owners`]), and which parts there are beside the
-/// chains ([`Strategy::team`]).
+/// It says what it is ([`Strategy::info`]), where states are ([`Strategy::layout`]), which core gets a packet
+/// ([`Strategy::assign`]), which core has each entry of the indirection table at first if flows migrate
+/// ([`Strategy::owners`]), and which parts there are beside the chains ([`Strategy::team`]).
 pub trait Strategy: Send + Sync {
-    /// What command lines and reports call it. No two have the same.
-    fn name(&self) -> &'static str;
+    /// What it says of itself before there is a chain.
+    fn info(&self) -> &'static StrategyInfo;
 
-    /// One line for `--help`.
-    fn summary(&self) -> &'static str;
-
-    /// The most cores that it runs on.
-    fn max_cores(&self) -> usize {
-        MAX_CORES
+    /// [`StrategyInfo::name`].
+    fn name(&self) -> &'static str {
+        self.info().name
     }
 
     /// Where the states of `chain` are on `cores` cores.
@@ -67,44 +67,41 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Whether cores take packets from one queue that all of them have, where there are several: no one picks a core.
-    fn has_one_queue(&self) -> bool {
-        false
-    }
-
     /// The core of each entry of the indirection table at first, if a packet's core follows from that and its hash alone, and
-    /// the table stays as it is, or changes as [`Strategy::own_team`] has it: then whoever knows both can spread packets.
+    /// the table stays as it is, or changes as [`Strategy::own_team`] has it: then a card or an XDP program that has both can
+    /// spread packets.
     fn table(&self, _plan: &Plan) -> Option<Vec<u16>> {
         None
     }
 
-    /// Whether the number of cores that get packets may change while it runs, where a plan is [so](Plan::with_cores_to_park).
-    fn parks(&self) -> bool {
-        false
-    }
-
-    /// Who sends packets to the cores, and what stands before each core's chain. A strategy under which cores hear
-    /// of nothing but their own packets needs no team of its own.
+    /// The dispatcher that sends packets to the cores, and what stands before each core's chain. A strategy under which
+    /// cores hear of nothing but their own packets needs no team of its own.
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
         Team::plain(self.assign(chain, plan), plan.cores)
     }
 
-    /// The same for cores that have ports of their own, where entries of the table move by which packets come to them.
+    /// The team of cores that have ports of their own, where entries of the table move by which packets come to them; `None`
+    /// where none move.
     fn own_team(&self, _chain: &Chain, _plan: &Plan) -> Option<OwnTeam> {
         None
     }
 
-    /// The same behind a card that steers, where the strategy sends some packets past its sequencer.
+    /// The team behind a card that steers, where the strategy sends some packets past its sequencer; else `None`.
     fn steered_team(&self, _chain: &Chain, _plan: &Plan) -> Option<SteeredTeam> {
         None
     }
 
-    /// Whether it leaves the chain to other strategies: then [`Strategy::changing`] says who has them run it.
-    fn has_others_run(&self) -> bool {
-        false
+    /// Brings flows that have gone from core to core back to where the plan has them at first, so that another chain or
+    /// strategy can take over. `last` is the stamp of the last packet that came; no core is at work.
+    ///
+    /// Unless a strategy says otherwise each flow goes to the core that [`Strategy::owners`] has for its entry.
+    fn bring_home(&self, plan: &Plan, cores: &mut [ChainCore], last: Stamp) {
+        if let Some(owners) = self.owners(plan) {
+            home::bring_home(cores, &owners, last);
+        }
     }
 
-    /// Who has other strategies run the chain, one after the other, where this one leaves it to others.
+    /// Which strategy runs the chain when, where this one [leaves it to others](StrategyInfo::has_others_run).
     ///
     /// Takes all memory that this needs beside what `cores` have, so that none is taken while packets come.
     fn changing(&self, _chain: &Chain, _plan: &Plan, _cores: &[ChainCore]) -> Option<Box<dyn Changing>> {
@@ -333,15 +330,7 @@ impl Plan {
         match () {
             () if cores == 1 => Err(NoParking::OneCore),
             () if !(1..=cores).contains(&active) => Err(NoParking::Number { asked: active, cores }),
-            () if !self.strategy.parks() => {
-                let why = match self.states {
-                    States::Changing => "it decides itself how many cores get packets",
-                    States::PartlyReplicated => "flows that are promoted are on all cores",
-                    States::Replicated => "each core steps the packets of all",
-                    States::Striped | States::Private => "its cores do not hand their flows to others",
-                };
-                Err(NoParking::Strategy { strategy, why })
-            }
+            () if let Err(why) = self.strategy.info().parking => Err(NoParking::Strategy { strategy, why }),
             () if !self.shared.is_empty() => Err(NoParking::Shared { functions: self.shared_names(chain) }),
             () if self.has_own_ports && self.rebalancing.is_none() => Err(NoParking::OwnPorts),
             () if self.rebalancing.is_none() => Err(NoParking::Began),
@@ -355,26 +344,26 @@ impl Plan {
     /// [`NoMove`] says why not.
     pub fn check_move(&self, entry: u16, core: u16) -> Result<(), NoMove> {
         let (strategy, active) = (self.strategy.name(), self.active.get());
+        if self.cores == 1 {
+            return Err(NoMove::OneCore);
+        }
         let every = self.rebalancing.map(|rebalancing| rebalancing.every);
-        let why = match (self.states, self.strategy.parks(), every) {
-            _ if self.cores == 1 => return Err(NoMove::OneCore),
-            (_, true, Some(Every::Period(_) | Every::Packets(_))) => None,
-            (_, true, _) => Some("entries go to other cores only where the number of cores changes"),
-            (States::Replicated, ..) => Some("each core has all flows"),
-            (States::PartlyReplicated, ..) => Some("flows stay on their core, or go to all cores"),
-            (States::Striped, ..) => Some("all cores have one table"),
-            (States::Changing, ..) => Some("where flows are changes with what runs"),
-            (States::Private, ..) => Some("flows stay on their core"),
+        let pinning = match every {
+            Some(Every::Period(_) | Every::Packets(_)) => self.strategy.info().pinning,
+            // Where nothing but a change of cores has flows move, nothing looks at pins.
+            _ => self
+                .strategy
+                .info()
+                .pinning
+                .and(Err("entries go to other cores only where the number of cores changes")),
         };
-        let (unit, entries) = match self.shards {
-            Some(shards) => ("shard", shards.count()),
-            None => ("entry", self.indirection_entries),
-        };
-        match why {
-            Some(why) => Err(NoMove::Strategy { strategy, why }),
-            None if usize::from(entry) >= entries => Err(NoMove::Entry { unit, entry, entries }),
-            None if usize::from(core) >= active => Err(NoMove::Core { core, active }),
-            None => Ok(()),
+        let unit = self.strategy.info().unit;
+        let entries = self.shards.map_or(self.indirection_entries, Shards::count);
+        match pinning {
+            Err(why) => Err(NoMove::Strategy { strategy, why }),
+            Ok(()) if usize::from(entry) >= entries => Err(NoMove::Entry { unit, entry, entries }),
+            Ok(()) if usize::from(core) >= active => Err(NoMove::Core { core, active }),
+            Ok(()) => Ok(()),
         }
     }
 
@@ -400,7 +389,7 @@ impl Plan {
 
     /// The cores to use where none are asked for: all that the machine and the strategy have.
     pub fn default_cores(strategy: &dyn Strategy) -> usize {
-        thread::available_parallelism().map_or(1, usize::from).min(strategy.max_cores())
+        thread::available_parallelism().map_or(1, usize::from).min(strategy.info().max_cores)
     }
 
     /// Which core gets a packet of `chain`.
@@ -411,7 +400,7 @@ impl Plan {
     /// As this one runs where each core has a port of its own, and somebody before all ports sends each packet to the one of
     /// its core: the core that [`Plan::indirection`] has for the entry to which the hash of [`Plan::hash_fields`] points, of
     /// the packet as it looks from inside where there are [`Chain::side_prefixes`]. Entries move as loads ask for, where they
-    /// do, and not for a change of cores alone. Under a strategy that [has one queue](Strategy::has_one_queue) all ports receive
+    /// do, and not for a change of cores alone. Under a strategy that [has one queue](crate::strategies::StrategyInfo::has_one_queue) all ports receive
     /// from it, nobody picks a core, and packets leave as cores are done with them.
     ///
     /// # Errors
@@ -517,7 +506,7 @@ impl Plan {
 
     /// Whether all cores take packets from one queue.
     pub fn has_one_queue(&self) -> bool {
-        self.strategy.has_one_queue() && self.cores > 1
+        self.strategy.info().has_one_queue && self.cores > 1
     }
 
     /// Whether entries of the indirection table go to other cores with their flows: then [`Plan::updates`] has how long that

@@ -10,7 +10,7 @@ use crate::executor::oddities::Oddities;
 use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::outside::{ExternalInput, open, replay_all, replay_external};
 use crate::executor::seen::Seen;
-use crate::path::receive::Moves;
+use crate::path::moves::Moves;
 use crate::strategies::changing::Changes;
 use crate::strategies::egress::Egress;
 use crate::strategies::plan::Plan;

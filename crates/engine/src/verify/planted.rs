@@ -29,7 +29,7 @@ fn verified(believes: bool) -> Verified {
 #[test]
 fn keys_that_are_not_compared_show() {
     let right = verified(false);
-    assert!(right.holds() && right.moves.wrong_references > 100, "{right:#?}");
+    assert!(right.holds() && right.moves.own.of("wrong_references") > 100, "{right:#?}");
     let planted = verified(true);
     assert!(!planted.holds(), "{:?}", planted.moves);
 }

@@ -9,7 +9,7 @@ use wire::Fields;
 use crate::executor::oddities::Oddities;
 use crate::executor::outcome::{HistoryOutcome, RunError};
 use crate::executor::reload::Reloaded;
-use crate::path::receive::Moves;
+use crate::path::moves::Moves;
 use crate::strategies::changing::Changes;
 use crate::strategies::refusal::PlanError;
 use crate::strategies::scr::outside::arrivals::InputError;

@@ -16,6 +16,7 @@ fn layout() -> Layout {
         chain: "test".to_owned(),
         strategy: "rss".to_owned(),
         malformed: names(&["link-truncated", "ip-version"]),
+        strategy_events: vec!["lent".to_owned(), "sent".to_owned()],
         drops_malformed: true,
         functions: vec![
             function("policer", &["over-rate", "unnamed"], &["packets-over-rate"]),
@@ -43,6 +44,7 @@ fn what_is_written_is_read_and_nothing_else() {
     let mut writer = telemetry.writer(1).expect("a core");
     writer.core(&core_counts(100));
     writer.malformed(&[200, 201]);
+    writer.strategy(|name| 250 + name.len() as u64 + u64::from(name == "sent"));
     writer.function(0, &function_counts(300), &[320, 321], &[330]);
     writer.function(1, &function_counts(400), &[420], &[]);
     writer.function(2, &function_counts(500), &[], &[530, 531, 532]);
@@ -55,6 +57,7 @@ fn what_is_written_is_read_and_nothing_else() {
     let expected = CoreSnapshot {
         counts: core_counts(100),
         malformed: vec![200, 201],
+        strategy_events: vec![254, 255],
         functions: vec![
             function(300, &[320, 321], &[330]),
             function(400, &[420], &[]),

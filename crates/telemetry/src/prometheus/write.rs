@@ -56,6 +56,7 @@ families! {
     MOVED_IN Counter "paceline_entries_moved_in_total" "Entries of the indirection table that came to this core.";
     MOVED_OUT Counter "paceline_entries_moved_out_total" "Entries of the indirection table that left this core.";
     HELD Gauge "paceline_held_packets" "Packets waiting for an entry that is on its way to this core.";
+    OWN Counter "paceline_strategy_events_total" "What the strategy counted of its own on this core.";
     RUNS Gauge "paceline_strategy_runs" "Always 1; labels say what spreads packets now, and over how many cores.";
     ACTIVE Gauge "paceline_active_cores" "Cores that get packets; the others are parked.";
     LOOKS Counter "paceline_strategy_looks_total" "How often the strategy looked at the loads.";
@@ -182,6 +183,11 @@ impl Text<'_> {
         self.each_core(&MOVED_IN, |core| Some(core.counts.moved_in));
         self.each_core(&MOVED_OUT, |core| Some(core.counts.moved_out));
         self.each_core(&HELD, |core| Some(core.counts.held));
+        self.family(&OWN);
+        for (number, core) in self.snapshot.cores.iter().enumerate() {
+            let events = self.snapshot.layout.strategy_events.iter().map(String::as_str);
+            self.named(&OWN, &[("core", &number)], "event", events.zip(core.strategy_events.iter().copied()));
+        }
     }
 
     fn strategy(&mut self) {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use engine::Registry;
-use engine::strategies::{Strategy, steady};
+use engine::strategies::Strategy;
 use measure::{Contest, Point};
 use strategy::Rebalancing;
 
@@ -89,7 +89,7 @@ fn contest(args: &BenchCompareArgs) -> Result<Contest, Failure> {
     let asked = args.strategies.iter().map(|strategy| strategy.steady());
     let asked: Vec<&'static dyn Strategy> = asked.collect::<Result<_, _>>()?;
     Ok(Contest {
-        strategies: if asked.is_empty() { steady() } else { asked },
+        strategies: if asked.is_empty() { StrategyArg::all_steady() } else { asked },
         cores: args.cores.clone(),
         prefers_virtual: args.is_virtual,
         indirection_entries: args.card.indirection_entries,

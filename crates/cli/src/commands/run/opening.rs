@@ -64,7 +64,7 @@ pub fn open(
     };
     // Where no core can be parked `ctl cores` says why.
     let plan = plan.clone().with_cores_to_park(chain).unwrap_or(plan);
-    let frames = if plan.strategy.has_others_run() { FOR_PAUSES * FRAMES } else { FRAMES };
+    let frames = if plan.strategy.info().has_others_run { FOR_PAUSES * FRAMES } else { FRAMES };
     let (pool, guests) = Pool::chunks(frames, chunk_bytes(interfaces), guests(&plan));
     let (mut modes, routes) = modes(place, 1)?;
     let port = LivePort::open(interfaces, modes.remove(0), pool, &options)?;

@@ -37,6 +37,8 @@ pub struct StrategyReading {
     predicted: Option<f64>,
     measured: Option<f64>,
     candidates: Vec<(String, f64)>,
+    /// What it counts of its own, by name, on all cores.
+    events: BTreeMap<String, f64>,
 }
 
 impl StrategyReading {
@@ -71,6 +73,9 @@ impl StrategyReading {
             "promoted_packets_ratio" => self.promoted_share = *value,
             "promotions_total" => self.promotions = *value,
             "demotions_total" => self.demotions = *value,
+            "strategy_events_total" => {
+                *self.events.entry(sample.label("event").to_owned()).or_default() += value
+            }
             "strategy_changes_total" => self.changes = Some(*value),
             "decision_predicted_mpps" => self.predicted = Some(*value),
             "decision_measured_mpps" => self.measured = Some(*value),
@@ -85,7 +90,13 @@ impl StrategyReading {
     /// What there is to say, in lines; none where the strategy says nothing.
     pub fn lines(&self) -> Vec<String> {
         let whole = |number: f64| number as u64;
-        let Some((runs, cores)) = &self.runs else { return Vec::new() };
+        let events = self.events.iter().filter(|(_, count)| **count > 0.0);
+        let mut events: Vec<String> =
+            events.map(|(name, counted)| format!("{name} {}", count(whole(*counted)))).collect();
+        events.iter_mut().rev().skip(1).for_each(|event| event.push(','));
+        let events =
+            if events.is_empty() { Vec::new() } else { wrapped("counted so far:", events.into_iter()) };
+        let Some((runs, cores)) = &self.runs else { return events };
         let mut lines = Vec::new();
         if let Some(changes) = self.changes {
             let rate = |what: &str, mpps: Option<f64>| {
@@ -154,6 +165,7 @@ impl StrategyReading {
             }
             lines.push(line);
         }
+        lines.extend(events);
         lines
     }
 }

@@ -25,6 +25,7 @@ fn layout() -> Layout {
         chain: "edge".to_owned(),
         strategy: "rss".to_owned(),
         malformed: names(&["ip-version"]),
+        strategy_events: Vec::new(),
         drops_malformed: true,
         functions: vec![
             function("policer", &["over-rate", "unnamed"], &["packets-over-rate"]),
@@ -53,6 +54,7 @@ fn snapshot(seconds: u64) -> Snapshot {
                 ..CoreCounts::default()
             },
             malformed: vec![count(10)],
+            strategy_events: Vec::new(),
             functions: vec![
                 FunctionSnapshot {
                     counts: FunctionCounts {
@@ -126,7 +128,11 @@ eth1                          1,000         1         990      0.99           10
 
 /// The panel of a strategy, as it says this of itself.
 fn panel(strategy: StrategySnapshot) -> Vec<String> {
-    let text = prometheus::write(&Snapshot { strategy, ..snapshot(12) });
+    panel_of(Snapshot { strategy, ..snapshot(12) })
+}
+
+fn panel_of(snapshot: Snapshot) -> Vec<String> {
+    let text = prometheus::write(&snapshot);
     let reading = Reading::parse(&text).expect("metrics");
     let text = Screen { is_live: false, ..screen(View::new(None, &reading)) }.text();
     let panel = text.lines().skip_while(|line| !line.starts_with("what rss does")).skip(1);
@@ -181,6 +187,16 @@ fn a_panel_says_what_the_strategy_does() {
         "1,234 looks at loads",
     ];
     assert_eq!(panel(StrategySnapshot { choosing: Some(choosing), ..of("scr") }), told);
+}
+
+/// Also of a strategy that says nothing else, as one of a user's own may.
+#[test]
+fn a_panel_has_what_the_strategy_counts() {
+    let mut told = snapshot(12);
+    let names = ["full_batches", "lent", "sent"].map(str::to_owned).to_vec();
+    told.layout = Arc::new(Layout { strategy_events: names, ..(*told.layout).clone() });
+    told.cores.iter_mut().for_each(|core| core.strategy_events = vec![700, 0, 3]);
+    assert_eq!(panel_of(told), ["counted so far: full_batches 1,400, sent 6"]);
 }
 
 #[test]

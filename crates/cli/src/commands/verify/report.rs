@@ -1,5 +1,7 @@
 //! What was found, as JSON: `docs/verify.schema.json`.
 
+use std::collections::BTreeMap;
+
 use engine::report::{ChangesReport, HistoryReport, ReloadReport, SeedReport, hex};
 use engine::{Agreement, Answered, Broken, Chain, Plan, UpTo, Verified, Wrong};
 use schemars::JsonSchema;
@@ -67,10 +69,10 @@ pub struct VerifyReport {
     oddities: Vec<String>,
     /// Packets that left after a later one of their flow; null where the strategy promises no order.
     out_of_order: Option<u64>,
-    /// Moves of an entry of the indirection table, or of a shard, with its flows, from core to core.
+    /// Moves of what the strategy moves with its flows: entries of the indirection table, shards, values of the hash.
     moves: u64,
-    /// Promotions of a value of the hash, with its flows, to all cores.
-    promotions: u64,
+    /// What the strategy counts of its own, each by its name.
+    counters: BTreeMap<&'static str, u64>,
     /// What became of packets because of their history; null unless they came with one.
     history: Option<HistoryVerified>,
     /// Where another chain took over, and what it went on with in both runs; all else is told of the last chain.
@@ -296,7 +298,7 @@ impl VerifyReport {
             oddities: verified.oddities.sentences(),
             out_of_order: verified.out_of_order,
             moves: verified.moves.entries_out,
-            promotions: verified.moves.promotions,
+            counters: verified.moves.own.iter().map(|(counter, count)| (counter.name, count)).collect(),
             changes: ChangesReport::new(&verified.changes),
             history: verified.history.as_ref().map(|check| HistoryVerified {
                 report: HistoryReport::new(&check.outcome),

@@ -1,8 +1,11 @@
-use io::Queue;
+use io::{Port, Queue};
 
 use super::*;
 use crate::Registry;
-use crate::strategies::{ALL, RSS, SINGLE};
+use crate::path::batch::Batch;
+use crate::path::moves::OwnCounters;
+use crate::path::receive::{Intake, IntakeCounters};
+use crate::strategies::{ALL, DYSSECT, RSS, SINGLE};
 
 const CHAIN: &str = "[[function]]\nuse = \"policer\"\nrate_bytes_per_s = 1000\nflows = 100\n";
 
@@ -31,6 +34,44 @@ fn counters() -> CoreCounters {
     }
 }
 
+/// Counts these moves.
+struct Moved(Moves);
+
+impl Intake for Moved {
+    fn receive(&mut self, _: &mut dyn Port, _: &mut ChainCore, _: &mut Batch) -> Received {
+        Received::End
+    }
+
+    fn counters(&self) -> IntakeCounters {
+        IntakeCounters { moves: self.0, ..IntakeCounters::default() }
+    }
+}
+
+/// What a strategy declares is laid out under its name, and goes on where another phase counted before.
+#[test]
+fn what_a_strategy_counts_of_its_own_is_told_by_name() {
+    let (chain, _) = chain();
+    let plan = Plan::new(&chain, DYSSECT, 2).expect("runs");
+    let telemetry = plan.telemetry(&chain);
+    let mut publisher = Publisher::new(&telemetry, 1).expect("a core");
+    let counters = DYSSECT.info().counters;
+    let moves = |each: u64| {
+        let own = OwnCounters::new(counters.iter().copied().zip(each..));
+        Moves { own, ..Moves::default() }
+    };
+    publisher.goes_on_from(moves(100));
+    let core = chain.core().expect("memory");
+    let (idle, moved) = (CoreCounters::default(), Moved(moves(1)));
+    let turn =
+        |received| Turn { received, counters: &idle, chain: &core, queue: Queue::default(), intake: &moved };
+    publisher.turned(&turn(Received::Frames));
+    publisher.turned(&turn(Received::End));
+    let snapshot = telemetry.snapshot();
+    let names: Vec<&str> = counters.iter().map(|counter| counter.name).collect();
+    assert_eq!(snapshot.layout.strategy_events, names);
+    assert_eq!(snapshot.cores[1].strategy_events, [101, 103, 105, 107, 109]);
+}
+
 #[test]
 fn everything_that_is_known_after_a_turn_is_told() {
     let (chain, plan) = chain();
@@ -42,16 +83,17 @@ fn everything_that_is_known_after_a_turn_is_told() {
         counters: &counters,
         chain: &chain.core().expect("memory"),
         queue: Queue { depth: Some(11), lost: 12 },
-        moves: Moves {
+        intake: &Moved(Moves {
             entries_in: 3,
-            demotions: 10,
             entries_out: 13,
-            promotions: 1,
             held_packets: 15,
             waited_packets: 16,
-            ..Moves::default()
-        },
+            own: OwnCounters::default(),
+        }),
     };
+    // What it counted under the strategy before.
+    let before = Moves { entries_in: 10, entries_out: 1, ..Moves::default() };
+    publisher.iter_mut().for_each(|publisher| publisher.goes_on_from(before));
     let expected = CoreCounts {
         packets: 1,
         bytes: 2,
@@ -81,13 +123,8 @@ fn functions_are_told_every_few_batches_and_before_a_rest() {
     let (chain, plan) = chain();
     let core = chain.core().expect("memory");
     let counters = counters();
-    let turn = |received| Turn {
-        received,
-        counters: &counters,
-        chain: &core,
-        queue: Queue::default(),
-        moves: Moves::default(),
-    };
+    let turn =
+        |received| Turn { received, counters: &counters, chain: &core, queue: Queue::default(), intake: &() };
     let is_told = |telemetry: &Telemetry| {
         let core = telemetry.snapshot().cores.remove(0);
         assert_eq!(core.functions[0].counts.capacity > 0, core.malformed[0] == 100);
@@ -113,7 +150,7 @@ fn updates_are_told_where_entries_move() {
     let (chain, _) = chain();
     let tells = |plan: &Plan| plan.telemetry(&chain).snapshot().strategy.updates.is_some();
     for strategy in ALL {
-        let plan = Plan::new(&chain, strategy, 2.min(strategy.max_cores())).expect("runs");
+        let plan = Plan::new(&chain, strategy, 2.min(strategy.info().max_cores)).expect("runs");
         assert_eq!(tells(&plan), strategy.name() == "rsspp", "{strategy:?}");
     }
     let parks = Plan::new(&chain, RSS, 2).expect("runs").with_cores_to_park(&chain);

@@ -37,7 +37,7 @@ impl Candidates {
             let strategy = strategy_of(spreading);
             match why_not(chain, spreading) {
                 None => {
-                    let cores = 2..=cores.min(strategy.max_cores());
+                    let cores = 2..=cores.min(strategy.info().max_cores);
                     candidates.all.extend(cores.map(|cores| Choice { spreading, cores }));
                 }
                 Some(why) => candidates.left_out.push((strategy.name(), why)),

@@ -22,12 +22,27 @@ use strategy::{Assign, Every, Rebalancing};
 
 use crate::chain::Chain;
 use crate::path::core::ChainCore;
+use crate::path::moves::Counter;
 use crate::strategies::auto::phases::Phases;
 use crate::strategies::changing::Changing;
+use crate::strategies::dyssect;
 use crate::strategies::hashing;
 use crate::strategies::hybrid;
+use crate::strategies::info::StrategyInfo;
 use crate::strategies::plan::{Layout, Plan, States, Strategy};
 use crate::strategies::refusal::PlanError;
+
+/// What the strategies count that may run the chain.
+const COUNTERS: &[&Counter] = &{
+    let (of_hybrid, of_dyssect) = (hybrid::counters::COUNTERS, dyssect::counters::COUNTERS);
+    let mut all = [of_hybrid[0]; hybrid::counters::COUNTERS.len() + dyssect::counters::COUNTERS.len()];
+    let mut next = 0;
+    while next < all.len() {
+        all[next] = if next < of_hybrid.len() { of_hybrid[next] } else { of_dyssect[next - of_hybrid.len()] };
+        next += 1;
+    }
+    all
+};
 
 /// How often is decided, by the packets' own time, where nothing else is said.
 const EPOCH: Every = Every::Period(100_000_000);
@@ -35,13 +50,21 @@ const EPOCH: Every = Every::Period(100_000_000);
 /// See the module.
 pub(crate) struct Auto;
 
-impl Strategy for Auto {
-    fn name(&self) -> &'static str {
-        "auto"
-    }
+static INFO: StrategyInfo = StrategyInfo {
+    unit: "entry, shard or hash",
+    parking: Err("it decides itself how many cores get packets"),
+    pinning: Err("where flows are changes with what runs"),
+    has_others_run: true,
+    counters: COUNTERS,
+    ..StrategyInfo::new(
+        "auto",
+        "strategy and number of cores change on the way, as what is measured asks for",
+    )
+};
 
-    fn summary(&self) -> &'static str {
-        "strategy and number of cores change on the way, as what is measured asks for"
+impl Strategy for Auto {
+    fn info(&self) -> &'static StrategyInfo {
+        &INFO
     }
 
     /// Flows of a chain that no hash keeps on one core are all of one entry. Where there is a hash they are kept by 16 bits of it, under
@@ -62,10 +85,6 @@ impl Strategy for Auto {
 
     fn owners(&self, plan: &Plan) -> Option<Vec<u16>> {
         Some(candidates::owners(plan, plan.cores))
-    }
-
-    fn has_others_run(&self) -> bool {
-        true
     }
 
     fn changing(&self, chain: &Chain, plan: &Plan, cores: &[ChainCore]) -> Option<Box<dyn Changing>> {

@@ -18,7 +18,7 @@ use wire::Stamp;
 use crate::path::core::ChainCore;
 use crate::path::parcel::NOBODY;
 use crate::strategies::auto::spares::Spares;
-use crate::strategies::succession::{bring_home, end_of, in_portions};
+use crate::strategies::home::{bring_home, end_of, in_portions};
 
 /// Where flows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

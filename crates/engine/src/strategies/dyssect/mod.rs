@@ -7,6 +7,8 @@
 //! | `card` | a card that tells cores where the states of the largest flows are |
 //! | `classified` | which bucket a packet with priority is in, where the chain has classes of traffic |
 //! | `controller` | who steps what from period to period, by their packets |
+//! | `counters` | what its cores count |
+//! | `home` | shards go back to their first cores, ahead of what takes over |
 //! | `meter` | how long packets take, and waited, as cores tell |
 //! | `objective` | how much a core may have to do so that packets wait no longer than they may |
 //! | `steering` | where packets enter: the indirection table, and what the controller decides as it comes into force (Algorithm 1) |
@@ -20,6 +22,8 @@ mod asking;
 mod card;
 mod classified;
 pub(super) mod controller;
+pub(super) mod counters;
+mod home;
 mod meter;
 mod objective;
 mod steering;
@@ -29,16 +33,21 @@ mod worker;
 use std::sync::Arc;
 
 use strategy::{Assign, Every, Rebalancing, Rss};
+use wire::Stamp;
 
 use crate::chain::Chain;
+use crate::path::core::ChainCore;
 use crate::path::receive::Intake;
 use crate::strategies::dispatch::Team;
 use crate::strategies::dyssect::classified::Classified;
 use crate::strategies::dyssect::controller::ShardController;
+use crate::strategies::dyssect::counters::COUNTERS;
+use crate::strategies::dyssect::home::bring_shards_home;
 use crate::strategies::dyssect::objective::Objective;
 use crate::strategies::dyssect::steering::Steering;
 use crate::strategies::dyssect::worker::Core;
 use crate::strategies::hashing;
+use crate::strategies::info::StrategyInfo;
 use crate::strategies::plan::{Layout, Plan, Shards, Strategy};
 use crate::strategies::refusal::PlanError;
 use crate::strategies::two_cards::on_both_sides;
@@ -52,17 +61,21 @@ const EPOCH_NS: u64 = 100_000_000;
 /// Each core has a ring to each other one.
 const CORES: usize = 32;
 
+static INFO: StrategyInfo = StrategyInfo {
+    max_cores: CORES,
+    unit: "shard",
+    parking: Ok(()),
+    pinning: Ok(()),
+    counters: COUNTERS,
+    ..StrategyInfo::new(
+        "dyssect",
+        "Dyssect: shards with their tables go from core to core, and cores step some flows for others",
+    )
+};
+
 impl Strategy for Dyssect {
-    fn name(&self) -> &'static str {
-        "dyssect"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Dyssect: shards with their tables go from core to core, and cores step some flows for others"
-    }
-
-    fn max_cores(&self) -> usize {
-        CORES
+    fn info(&self) -> &'static StrategyInfo {
+        &INFO
     }
 
     fn layout(&self, chain: &Chain, cores: usize) -> Result<Layout, PlanError> {
@@ -94,6 +107,11 @@ impl Strategy for Dyssect {
         Some(owners(plan))
     }
 
+    fn bring_home(&self, plan: &Plan, cores: &mut [ChainCore], last: Stamp) {
+        let owners = owners(plan);
+        bring_shards_home(cores, &owners[..plan.shards.unwrap_or_default().count()], &owners, last);
+    }
+
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
         let mut owners = owners(plan);
         let shards = plan.shards.unwrap_or_default().count();
@@ -115,10 +133,6 @@ impl Strategy for Dyssect {
             Steering::new(assign, controller, rebalancing, active, (orders, signals), account, card);
         let intakes = cores.into_iter().map(|core| -> Box<dyn Intake> { Box::new(core) });
         Team { dispatcher: Box::new(steering), intakes: intakes.collect() }
-    }
-
-    fn parks(&self) -> bool {
-        true
     }
 }
 

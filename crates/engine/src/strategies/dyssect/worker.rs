@@ -18,10 +18,14 @@ use table::Horizon;
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
 use crate::path::laps::Laps;
+use crate::path::moves::{Moves, OwnCounters};
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::parcel::{Leaving, NOBODY, bucket_of};
-use crate::path::receive::{Intake, IntakeCounters, Moves};
+use crate::path::receive::{Intake, IntakeCounters};
 use crate::strategies::dyssect::card::Referring;
+use crate::strategies::dyssect::counters::{
+    BLOCKED, OFFLOADED_PACKETS, PARTS_LENT, REFERRED_PACKETS, WRONG_REFERENCES,
+};
 use crate::strategies::dyssect::meter::Meter;
 use crate::strategies::dyssect::unit::{Unit, Which, WholeShard};
 
@@ -101,6 +105,10 @@ pub(super) struct Core {
     /// The latest time that this core has seen in its own queue.
     now_ns: u64,
     moves: Moves,
+    /// How often a part of a shard was lent to this core.
+    parts_lent: u64,
+    /// Packets that were stepped here for another core.
+    offloaded_packets: u64,
     /// Whether flows came, went or changed parts in the last turn.
     has_worked: bool,
     /// Where the controller wants to know.
@@ -146,6 +154,8 @@ impl Core {
                 has_ended: false,
                 now_ns: 0,
                 moves: Moves::default(),
+                parts_lent: 0,
+                offloaded_packets: 0,
                 has_worked: false,
                 meter: meter.cloned(),
                 begun: None,
@@ -192,7 +202,7 @@ impl Core {
             (self.is_restless, self.has_worked) = (true, true);
             match event {
                 Event::Lent(shard, unit) => {
-                    self.moves.parts_lent += 1;
+                    self.parts_lent += 1;
                     self.put(shard, unit, chain);
                 }
                 Event::Returned(shard, unit) => self.put(shard, unit, chain),
@@ -370,9 +380,14 @@ impl Core {
     fn take_others(&mut self, port: &mut dyn Port, batch: &mut Batch) {
         let before = batch.frames.len();
         let taken = self.offloading.serve(BATCH_PACKETS - before, &mut batch.frames);
-        self.moves.offloaded_packets += taken as u64;
+        self.offloaded_packets += taken as u64;
         let ours = port.take_over(&batch.frames[before..]);
         debug_assert!(ours.is_ok(), "the ports of a run reach each other's frames");
+    }
+
+    /// Packets that wait for flows on their way.
+    fn held(&self) -> usize {
+        self.migration.held().len() + self.offloading.waiting().len()
     }
 
     /// Whether this core is done, and all others are.
@@ -443,11 +458,15 @@ impl Intake for Core {
     }
 
     fn counters(&self) -> IntakeCounters {
-        let (referred_packets, wrong_references) =
-            self.card.as_ref().map_or((0, 0), |card| (card.right, card.wrong));
-        let held = self.migration.held().len() + self.offloading.waiting().len();
-        let (held_packets, blocked) = (held as u64, self.offloading.blocked());
-        let moves = Moves { held_packets, blocked, referred_packets, wrong_references, ..self.moves };
+        let (right, wrong) = self.card.as_ref().map_or((0, 0), |card| (card.right, card.wrong));
+        let own = OwnCounters::new([
+            (&PARTS_LENT, self.parts_lent),
+            (&OFFLOADED_PACKETS, self.offloaded_packets),
+            (&BLOCKED, self.offloading.blocked()),
+            (&REFERRED_PACKETS, right),
+            (&WRONG_REFERENCES, wrong),
+        ]);
+        let moves = Moves { held_packets: self.held() as u64, own, ..self.moves };
         IntakeCounters { moves, ..IntakeCounters::default() }
     }
 
@@ -456,6 +475,6 @@ impl Intake for Core {
     }
 
     fn is_busy(&self) -> bool {
-        !self.arranging.is_empty() || !self.outgoing.is_empty() || self.counters().moves.held_packets > 0
+        !self.arranging.is_empty() || !self.outgoing.is_empty() || self.held() > 0
     }
 }

@@ -23,8 +23,10 @@ use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
 use crate::path::items::{Columns, Items, Seqs};
 use crate::path::laps::Laps;
+use crate::path::moves::{Moves, OwnCounters};
 use crate::path::packets::{BATCH_PACKETS, all_bits, bits};
-use crate::path::receive::{Forgotten, Intake, IntakeCounters, IntakeEnd, Moves};
+use crate::path::receive::{Forgotten, Intake, IntakeCounters, IntakeEnd};
+use crate::strategies::hybrid::counters::{DEMOTIONS, PROMOTIONS};
 use crate::strategies::hybrid::elephants::SLOTS;
 use crate::strategies::hybrid::replica::{Flows, Tables};
 use crate::strategies::hybrid::told::Reader;
@@ -118,7 +120,7 @@ impl Core {
                 Step::Copy(change) => {
                     let flows = self.tables.copy(&change, chain);
                     self.promotion.send(flows);
-                    self.moves.promotions += 1;
+                    self.moves.entries_out += 1;
                 }
                 Step::TakeIn(change, flows) => {
                     Tables::take_in(&change, &flows, chain);
@@ -133,7 +135,7 @@ impl Core {
         debug_assert_eq!(change.status, Status::Demoted);
         let stays = change.owner == self.number;
         self.tables.demote(change, stays, chain);
-        self.moves.demotions += u64::from(stays);
+        self.moves.entries_in += u64::from(stays);
         self.promoted[usize::from(change.slot)] = None;
     }
 
@@ -270,7 +272,9 @@ impl Intake for Core {
 
     fn counters(&self) -> IntakeCounters {
         let held_packets = self.waiting.len() as u64;
-        let moves = Moves { held_packets, ..self.moves };
+        let Moves { entries_in, entries_out, .. } = self.moves;
+        let own = OwnCounters::new([(&PROMOTIONS, entries_out), (&DEMOTIONS, entries_in)]);
+        let moves = Moves { held_packets, own, ..self.moves };
         IntakeCounters { moves, replayed: self.replayed, ..IntakeCounters::default() }
     }
 

@@ -7,6 +7,8 @@
 //! | `elephants` | which values of the hash are too much for a core, and how what is told is shared out |
 //! | `sequencer` | tells all cores of packets of promoted flows |
 //! | `core` | a core's side: its own packets, the history, and flows that are promoted or demoted |
+//! | `counters` | what cores count |
+//! | `home` | promoted flows go back to one core, ahead of what takes over |
 //! | `told` | the history: what all cores are told, as `scr` has it |
 //! | `waiting` | packets that came to a core, and how they come into a batch |
 //! | `replica` | flows between the two tables of a core |
@@ -15,7 +17,9 @@
 //! hash. The protocol is [`control::Promotion`]. `docs/hybrid.md` has the pictures, and the limits.
 
 mod core;
+pub(super) mod counters;
 mod elephants;
+mod home;
 mod replica;
 mod sequencer;
 mod steering;
@@ -30,19 +34,23 @@ use control::{promotion, replay_sixteenths};
 use io::QUEUE_FRAMES_MAX;
 use ring::ring;
 use strategy::{Assign, Every, Rebalancing, Rss};
-use wire::Headers;
+use wire::{Headers, Stamp};
 
 use crate::chain::Chain;
+use crate::path::core::ChainCore;
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::parcel::UNKNOWN_ENTRY;
 use crate::path::receive::Intake;
 use crate::strategies::dispatch::{SteeredTeam, Team};
 use crate::strategies::hashing;
 use crate::strategies::hybrid::core::Core;
+use crate::strategies::hybrid::counters::COUNTERS;
 use crate::strategies::hybrid::elephants::SLOTS;
+use crate::strategies::hybrid::home::bring_values_home;
 use crate::strategies::hybrid::sequencer::{Front, Sequencer, Teller};
 use crate::strategies::hybrid::steering::{DECISION_CHANGES, Steering};
 use crate::strategies::hybrid::told::told;
+use crate::strategies::info::StrategyInfo;
 use crate::strategies::plan::{HASH_VALUES, Layout, Plan, States, Strategy};
 use crate::strategies::refusal::PlanError;
 use crate::strategies::two_cards::on_both_sides;
@@ -56,17 +64,21 @@ const PERIOD_NS: u64 = 10_000_000;
 /// Each core has a ring to each other one.
 const CORES: usize = 32;
 
+static INFO: StrategyInfo = StrategyInfo {
+    max_cores: CORES,
+    unit: "hash",
+    parking: Err("flows that are promoted are on all cores"),
+    pinning: Err("flows stay on their core, or go to all cores"),
+    counters: COUNTERS,
+    ..StrategyInfo::new(
+        "hybrid",
+        "packets go to cores by a hash as under rss, and all cores step the largest flows as under scr",
+    )
+};
+
 impl Strategy for Hybrid {
-    fn name(&self) -> &'static str {
-        "hybrid"
-    }
-
-    fn summary(&self) -> &'static str {
-        "packets go to cores by a hash as under rss, and all cores step the largest flows as under scr"
-    }
-
-    fn max_cores(&self) -> usize {
-        CORES
+    fn info(&self) -> &'static StrategyInfo {
+        &INFO
     }
 
     fn layout(&self, chain: &Chain, cores: usize) -> Result<Layout, PlanError> {
@@ -93,6 +105,12 @@ impl Strategy for Hybrid {
     /// As an indirection table has it that `rss` would use.
     fn owners(&self, plan: &Plan) -> Option<Vec<u16>> {
         plan.is_partly_replicated().then(|| owners_of_values(plan))
+    }
+
+    fn bring_home(&self, plan: &Plan, cores: &mut [ChainCore], last: Stamp) {
+        if let Some(owners) = self.owners(plan) {
+            bring_values_home(cores, &owners, last);
+        }
     }
 
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {

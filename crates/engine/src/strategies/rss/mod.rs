@@ -8,6 +8,7 @@ use strategy::Assign;
 use crate::chain::Chain;
 use crate::strategies::dispatch::Team;
 use crate::strategies::hashing;
+use crate::strategies::info::StrategyInfo;
 use crate::strategies::plan::{Layout, Plan, Strategy};
 use crate::strategies::refusal::PlanError;
 use crate::strategies::rsspp;
@@ -16,13 +17,15 @@ use crate::strategies::two_cards::on_both_sides;
 /// See the module.
 pub(crate) struct Rss;
 
-impl Strategy for Rss {
-    fn name(&self) -> &'static str {
-        "rss"
-    }
+static INFO: StrategyInfo = StrategyInfo {
+    parking: Ok(()),
+    pinning: Ok(()),
+    ..StrategyInfo::new("rss", "receive-side scaling: packets go to cores by a hash of their headers")
+};
 
-    fn summary(&self) -> &'static str {
-        "receive-side scaling: packets go to cores by a hash of their headers"
+impl Strategy for Rss {
+    fn info(&self) -> &'static StrategyInfo {
+        &INFO
     }
 
     fn layout(&self, chain: &Chain, _: usize) -> Result<Layout, PlanError> {
@@ -53,9 +56,5 @@ impl Strategy for Rss {
 
     fn table(&self, plan: &Plan) -> Option<Vec<u16>> {
         Some(hashing::rss(plan).indirection().to_vec())
-    }
-
-    fn parks(&self) -> bool {
-        true
     }
 }

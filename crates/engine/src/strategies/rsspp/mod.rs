@@ -28,6 +28,7 @@ use crate::path::receive::Intake;
 use crate::strategies::account::Account;
 use crate::strategies::dispatch::{Dispatcher, OwnTeam, Queues, Team};
 use crate::strategies::hashing;
+use crate::strategies::info::StrategyInfo;
 use crate::strategies::orders::give_order;
 use crate::strategies::plan::{Layout, Plan, Strategy};
 use crate::strategies::refusal::PlanError;
@@ -40,13 +41,18 @@ use crate::strategies::two_cards::on_both_sides;
 /// See the module.
 pub(crate) struct Rsspp;
 
-impl Strategy for Rsspp {
-    fn name(&self) -> &'static str {
-        "rsspp"
-    }
+static INFO: StrategyInfo = StrategyInfo {
+    parking: Ok(()),
+    pinning: Ok(()),
+    ..StrategyInfo::new(
+        "rsspp",
+        "RSS++: the same, and hashes with their flows go from loaded cores to others",
+    )
+};
 
-    fn summary(&self) -> &'static str {
-        "RSS++: the same, and hashes with their flows go from loaded cores to others"
+impl Strategy for Rsspp {
+    fn info(&self) -> &'static StrategyInfo {
+        &INFO
     }
 
     fn layout(&self, chain: &Chain, _: usize) -> Result<Layout, PlanError> {
@@ -72,10 +78,6 @@ impl Strategy for Rsspp {
 
     fn own_team(&self, chain: &Chain, plan: &Plan) -> Option<OwnTeam> {
         Some(own_team(chain, plan))
-    }
-
-    fn parks(&self) -> bool {
-        true
     }
 }
 

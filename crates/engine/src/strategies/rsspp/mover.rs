@@ -9,9 +9,10 @@ use table::Horizon;
 
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
+use crate::path::moves::Moves;
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::parcel::{Leaving, NOBODY, PackedFlows, Pool};
-use crate::path::receive::{Intake, IntakeCounters, Moves};
+use crate::path::receive::{Intake, IntakeCounters};
 use crate::strategies::rsspp::own::Own;
 use crate::strategies::rsspp::updates::Updates;
 

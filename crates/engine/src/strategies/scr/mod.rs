@@ -23,6 +23,7 @@ use crate::chain::Chain;
 use crate::path::packets::BATCH_PACKETS;
 use crate::strategies::dispatch::{Dispatcher, Queues, Team, wait_for_room};
 use crate::strategies::hashing;
+use crate::strategies::info::StrategyInfo;
 use crate::strategies::plan::{Layout, Plan, States, Strategy};
 use crate::strategies::refusal::PlanError;
 use crate::strategies::scr::log::{HistoryWriter, history};
@@ -30,18 +31,20 @@ use crate::strategies::scr::log::{HistoryWriter, history};
 /// See the module.
 pub(crate) struct Scr;
 
+static INFO: StrategyInfo = StrategyInfo {
+    // As many as a sequencer serves.
+    max_cores: sequencer::MAX_CORES,
+    parking: Err("each core steps the packets of all"),
+    pinning: Err("each core has all flows"),
+    ..StrategyInfo::new(
+        "scr",
+        "state-compute replication: packets go to cores in turn, and each core steps the history of all",
+    )
+};
+
 impl Strategy for Scr {
-    fn name(&self) -> &'static str {
-        "scr"
-    }
-
-    fn summary(&self) -> &'static str {
-        "state-compute replication: packets go to cores in turn, and each core steps the history of all"
-    }
-
-    /// As many as a sequencer serves.
-    fn max_cores(&self) -> usize {
-        sequencer::MAX_CORES
+    fn info(&self) -> &'static StrategyInfo {
+        &INFO
     }
 
     fn layout(&self, chain: &Chain, cores: usize) -> Result<Layout, PlanError> {

@@ -30,6 +30,7 @@ use crate::path::laps::Laps;
 use crate::path::packets::{BATCH_PACKETS, all_bits};
 use crate::path::receive::{Intake, IntakeCounters, IntakeEnd};
 use crate::strategies::dispatch::Team;
+use crate::strategies::info::StrategyInfo;
 use crate::strategies::plan::{Layout, Plan, States, Strategy};
 use crate::strategies::refusal::PlanError;
 use crate::strategies::scr::log::{Recorder, history_of};
@@ -44,17 +45,20 @@ const LOOKS: u32 = 500;
 /// Batches of each core that the log has room for: a core that is interrupted holds the others up when they are so far ahead.
 const BATCHES: usize = 64;
 
+static INFO: StrategyInfo = StrategyInfo {
+    max_cores: sequencer::MAX_CORES,
+    parking: Err("each core steps the packets of all"),
+    pinning: Err("each core has all flows"),
+    has_one_queue: true,
+    ..StrategyInfo::new(
+        "scr-turns",
+        "scr without a sequencer: cores take packets from one queue in turns, and tell each other of them",
+    )
+};
+
 impl Strategy for ScrTurns {
-    fn name(&self) -> &'static str {
-        "scr-turns"
-    }
-
-    fn summary(&self) -> &'static str {
-        "scr without a sequencer: cores take packets from one queue in turns, and tell each other of them"
-    }
-
-    fn max_cores(&self) -> usize {
-        sequencer::MAX_CORES
+    fn info(&self) -> &'static StrategyInfo {
+        &INFO
     }
 
     fn layout(&self, chain: &Chain, cores: usize) -> Result<Layout, PlanError> {
@@ -64,10 +68,6 @@ impl Strategy for ScrTurns {
 
     fn assign(&self, _: &Chain, _: &Plan) -> Box<dyn Assign> {
         Box::new(Single)
-    }
-
-    fn has_one_queue(&self) -> bool {
-        true
     }
 
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {

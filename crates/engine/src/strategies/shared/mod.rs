@@ -3,19 +3,24 @@
 use strategy::{Assign, Spray};
 
 use crate::chain::Chain;
+use crate::strategies::info::StrategyInfo;
 use crate::strategies::plan::{Layout, Plan, States, Strategy};
 use crate::strategies::refusal::PlanError;
 
 /// See the module.
 pub(crate) struct Shared;
 
-impl Strategy for Shared {
-    fn name(&self) -> &'static str {
-        "shared"
-    }
+static INFO: StrategyInfo = StrategyInfo {
+    pinning: Err("all cores have one table"),
+    ..StrategyInfo::new(
+        "shared",
+        "packets go to cores in turn; all share one state, under locks, in no order",
+    )
+};
 
-    fn summary(&self) -> &'static str {
-        "packets go to cores in turn; all share one state, under locks, in no order"
+impl Strategy for Shared {
+    fn info(&self) -> &'static StrategyInfo {
+        &INFO
     }
 
     fn layout(&self, chain: &Chain, cores: usize) -> Result<Layout, PlanError> {

@@ -3,23 +3,21 @@
 use strategy::Assign;
 
 use crate::chain::Chain;
+use crate::strategies::info::StrategyInfo;
 use crate::strategies::plan::{Layout, Plan, Strategy};
 use crate::strategies::refusal::PlanError;
 
 /// See the module.
 pub(crate) struct Single;
 
+static INFO: StrategyInfo = StrategyInfo {
+    max_cores: 1,
+    ..StrategyInfo::new("single", "one core; what every other strategy is compared with")
+};
+
 impl Strategy for Single {
-    fn name(&self) -> &'static str {
-        "single"
-    }
-
-    fn summary(&self) -> &'static str {
-        "one core; what every other strategy is compared with"
-    }
-
-    fn max_cores(&self) -> usize {
-        1
+    fn info(&self) -> &'static StrategyInfo {
+        &INFO
     }
 
     fn layout(&self, _: &Chain, cores: usize) -> Result<Layout, PlanError> {

@@ -23,6 +23,7 @@ fn snapshot() -> Snapshot {
         chain: "a \"b\" \\c\nd".to_owned(),
         strategy: "rss".to_owned(),
         malformed: names(&["ip-version"]),
+        strategy_events: vec!["lent".to_owned(), "sent".to_owned()],
         drops_malformed: true,
         functions: vec![
             function("policer", &["over-rate", "unnamed"], &["packets-over-rate"]),
@@ -48,6 +49,7 @@ fn snapshot() -> Snapshot {
             queue_depth: 64,
         },
         malformed: vec![5],
+        strategy_events: vec![31, 32],
         functions: vec![
             FunctionSnapshot {
                 counts: FunctionCounts {
@@ -76,6 +78,7 @@ fn snapshot() -> Snapshot {
     let quiet = CoreSnapshot {
         counts: CoreCounts { queue_depth: UNKNOWN, ..CoreCounts::default() },
         malformed: vec![0],
+        strategy_events: vec![0, 0],
         functions: vec![
             FunctionSnapshot { drops: vec![0, 0], events: vec![0], ..FunctionSnapshot::default() },
             FunctionSnapshot { drops: vec![0], ..FunctionSnapshot::default() },

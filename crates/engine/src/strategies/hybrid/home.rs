@@ -1,0 +1,27 @@
+//! Flows of promoted values go back to one core each: another chain or strategy is to take over.
+
+use wire::Stamp;
+
+use crate::path::core::ChainCore;
+use crate::path::parcel::{Leaving, NOBODY, Shelves};
+use crate::strategies::home::end_of;
+
+/// Brings flows of values of the hash back to the cores that have these at first. None is replicated at the end.
+pub(super) fn bring_values_home(cores: &mut [ChainCore], owners: &[u16], last: Stamp) {
+    let horizon = end_of(last);
+    for core in 0..cores.len() {
+        let elsewhere = |owner: &u16| if usize::from(*owner) == core { NOBODY } else { *owner };
+        let to: Vec<u16> = owners.iter().map(elsewhere).collect();
+        let pack = |(group, shelves): (usize, &mut dyn Shelves)| {
+            let (_, flows) = shelves.pack_from(0, 0, &mut Leaving::all(&to));
+            flows.into_iter().map(move |(owner, flows)| (owner, group, flows)).collect::<Vec<_>>()
+        };
+        let packed: Vec<_> = cores[core].shelves().flat_map(pack).collect();
+        for (owner, group, flows) in packed {
+            let to_owner = cores[usize::from(owner)].shelves().find(|(of, _)| *of == group);
+            to_owner.into_iter().for_each(|(_, shelves)| {
+                shelves.unpack_into(0, flows.clone(), horizon, last.time_ns);
+            });
+        }
+    }
+}
