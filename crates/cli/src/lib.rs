@@ -30,6 +30,8 @@ mod output;
 mod page;
 mod progress;
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod schema;
 mod service;
 mod timeline;

@@ -86,6 +86,8 @@ mod sides;
 mod signals;
 #[path = "soak.rs"]
 mod soak;
+#[path = "own_strategy.rs"]
+mod strategy_from_outside;
 mod support;
 #[path = "sweep.rs"]
 mod sweep;

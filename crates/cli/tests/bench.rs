@@ -157,8 +157,8 @@ fn dyssect_is_shown_beside_its_paper() {
 #[test]
 fn entries_that_moved_are_counted() {
     let report = json(
-        "bench mlffr examples/ddos.toml --model elephant:packets=20000,flows=500,share=0.3 --strategy rsspp \
-         --virtual-cores 4 --move-every 5000 --packets 20000 --searches 2 --latency '' --json -"
+        "bench mlffr examples/ddos.toml --traffic elephant:packets=20000,flows=500,share=0.3 --strategy rsspp \
+         --cores 4 --virtual --move-every 5000 --packets 20000 --searches 2 --latency '' --json -"
             .split_whitespace()
             .collect::<Vec<_>>()
             .join(" ")
@@ -177,7 +177,7 @@ fn one_core_is_measured_on_each_clock() {
     let chain = folder.file("ddos.toml");
     fs::write(&chain, ddos.replace("flows = 1_048_576", "flows = 8_192")).expect("a folder of the test");
     let comparison = json(&format!(
-        "bench compare uniform:packets=5000,flows=500 --chain {chain} --strategies single,rss --cores 1,64 \
+        "bench compare {chain} --traffic uniform:packets=5000,flows=500 --strategies single,rss --cores 1,64 \
          --packets 20000 --searches 1 --latency '' --json -"
     ));
     let refused = comparison["refused"].as_array().expect("a list");

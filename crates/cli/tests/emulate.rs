@@ -9,7 +9,7 @@ fn a_sweep_writes_what_it_found() {
     let folder = Folder::new("sweep");
     let (csv, html) = (folder.file("sweep.csv"), folder.file("sweep.html"));
     let sweep = by_line(&format!(
-        "emulate sweep captures/edge.pcap --update-rates 10,50 --stages 2,4 --search=0.01 --csv {csv} --html {html} --svg {} --json -",
+        "emulate sweep --pcap captures/edge.pcap --update-rates 10,50 --stages 2,4 --search=0.01 --csv {csv} --html {html} --svg {} --json -",
         folder.path()
     ));
     assert_eq!(sweep.status.code(), Some(0), "{}", stderr(&sweep));
@@ -95,8 +95,8 @@ fn what_cannot_be_swept_is_refused() {
         (&["--consistency", "eventual"], "strict, weak, or bs"),
         (&["--search=1.5"], "below 1; 0.1% is 0.001"),
         (&["--models", "banzai"], "banzai can write a table only in the stage that reads it"),
-        (&["no-such-model"], "no-such-model"),
-        (&["--figure", "13", "captures/edge.pcap"], "figures other than 3 and 12"),
+        (&["--traffic", "no-such-model"], "no-such-model"),
+        (&["--figure", "13", "--pcap", "captures/edge.pcap"], "figures other than 3 and 12"),
         (
             &[
                 "--loads",

@@ -64,10 +64,10 @@ fn a_run_says_how_many_and_why() {
 #[test]
 fn inspect_says_what_a_chain_would_refuse() {
     let file = Scratch::new("inspected.pcap", &capture());
-    let text = stdout(&paceline(&["inspect", file.path()]));
+    let text = stdout(&paceline(&["inspect", "--pcap", file.path()]));
     let said = "a chain with fragments = \"track\" finds 2 of 4 fragments malformed\n";
     assert!(text.contains(said), "{text}");
-    let report = json(&paceline(&["inspect", file.path(), "--json", "-"]));
+    let report = json(&paceline(&["inspect", "--pcap", file.path(), "--json", "-"]));
     assert_eq!(report["fragments"], serde_json::json!({ "fragment-overlap": 2 }));
 }
 

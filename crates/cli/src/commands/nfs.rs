@@ -98,13 +98,14 @@ item   what a packet's history holds of it, in a chain of this function alone: t
 meta   what a step of the function gets
 ";
 
-fn key(info: &FunctionInfo) -> String {
+/// What selects a function's state, for people.
+pub fn key(info: &FunctionInfo) -> String {
     let both = if info.sharding.symmetric { " (both directions as one)" } else { "" };
     names(info.sharding.fields) + both
 }
 
 /// The fields, for people: a whole 5-tuple by that name.
-fn names(fields: Fields) -> String {
+pub fn names(fields: Fields) -> String {
     let is_whole = fields.contains(Fields::FIVE_TUPLE);
     let rest = if is_whole { fields - Fields::FIVE_TUPLE } else { fields };
     let names: Vec<_> = is_whole.then_some("5-tuple").into_iter().chain(rest.names()).collect();

@@ -10,7 +10,7 @@ use crate::report::words::plural;
 use crate::strategies::account::{ObjectiveTold, SolverTold};
 use crate::strategies::plan::Plan;
 
-/// What went from core to core while a run lasted.
+/// What went from core to core while a run lasted. Properties beside these are what the strategy counts of its own, by name.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MovesReport {
     /// What moved with its flows: an `entry` of the indirection table or a `shard` to another core, a `hash` (a value of it) to all cores and

@@ -1,0 +1,91 @@
+//! Pages of `docs/reference/`, made from the code and held to it. `UPDATE_SCHEMA=1` rewrites them.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{env, fs};
+
+use clap_markdown::MarkdownOptions;
+use engine::{FunctionInfo, Registry};
+
+use crate::commands::Cli;
+use crate::commands::nfs::{key, names};
+
+/// The name of a page that is out of date.
+fn check(name: &'static str, page: &str) -> Option<&'static str> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);
+    if env::var_os("UPDATE_SCHEMA").is_some() {
+        fs::create_dir_all(path.parent().expect("a folder")).expect("docs/ can be written");
+        fs::write(&path, page).expect("docs/ can be written");
+    }
+    (fs::read_to_string(&path).unwrap_or_default() != page).then_some(name)
+}
+
+#[test]
+fn pages_say_what_the_code_says() {
+    let stale = [check("functions.md", &functions()), check("cli.md", &command_line())];
+    let stale: Vec<_> = stale.into_iter().flatten().collect();
+    assert!(
+        stale.is_empty(),
+        "out of date in docs/reference/: {stale:?}; run the tests with UPDATE_SCHEMA=1"
+    );
+}
+
+const FUNCTIONS: &str = "# Functions and their options
+
+Made from the code: `paceline nfs NAME` prints the same. [Functions](../functions.md) is the overview, [chain files](../chain-file.md) says how
+a chain names them, and [what strangers can fill](../floods.md) what each does when its table is full.
+
+Every function also takes `flows`, what each core's table holds (default 65536), and `table_full`, what a full table does with a new flow:
+`\"reject\"`, the default, or `\"evict-oldest\"`.
+";
+
+fn functions() -> String {
+    let mut page = FUNCTIONS.to_owned();
+    for info in Registry::stock().functions() {
+        function(info, &mut page);
+    }
+    page
+}
+
+fn function(info: &FunctionInfo, page: &mut String) {
+    let about = &info.about;
+    let _ = write!(page, "\n## `{}`\n\n{}. From {}.\n", about.name, capitalised(about.summary), about.spec);
+    if !about.options.is_empty() {
+        page.push_str("\n| option | default | what it does |\n|---|---|---|\n");
+    }
+    for option in about.options {
+        let help = option.help.replace('|', "\\|");
+        let _ = writeln!(page, "| `{}` | `{}` | {help} |", option.name, option.default);
+    }
+    page.push('\n');
+    let key = if key(info).is_empty() { "none: it keeps no state".to_owned() } else { key(info) };
+    let state = format!("{key}; {} bytes of state a flow", info.state_bytes);
+    let lists = [
+        ("key", state),
+        ("reads", names(info.reads)),
+        ("edits", names(info.edits)),
+        ("drop reasons", quoted(about.drop_reasons)),
+        ("counts", quoted(about.events)),
+    ];
+    for (what, list) in lists.iter().filter(|(_, list)| !list.is_empty()) {
+        let _ = writeln!(page, "- {what}: {list}");
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
+}
+
+fn quoted(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// Every command with every option, as `--help` has them.
+fn command_line() -> String {
+    let options = MarkdownOptions::new()
+        .title("Command line".to_owned())
+        .show_footer(false)
+        .show_table_of_contents(false);
+    clap_markdown::help_markdown_custom::<Cli>(&options)
+}
