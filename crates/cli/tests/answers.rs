@@ -82,8 +82,8 @@ fn nothing_is_judged_alone_where_each_run_is_answered() {
         assert_eq!(answered["exact"], true, "{strategy}: {answered}");
 
         let text = stdout(&verify(&["--answer", "--simulate", "7"]));
-        let line = "answered: 68 answers to what went out, in the endpoints of each run; 6,192 packets of the capture for \
-                    external addresses left out";
+        let line = "answered: 68 answers to what went out, as each run sent it; 6,192 packets of the capture left out, \
+                    which answered another run";
         assert!(text.contains(line), "{text}");
     }
 }
@@ -145,4 +145,42 @@ fn what_cannot_be_answered_is_refused() {
     refused(&["examples/nat.toml", "--strategy", "shared"], "all cores share its states");
     refused(&["examples/nat.toml", "--cores-at", "100=1"], "--answer is for");
     refused(&["examples/nat.toml", "--strategy", "scr", "--sequencer", "external"], "--answer is for");
+}
+
+/// Three clients talk to a service of two backends, which take turns, and the recorded answers are of one that has none of the flows.
+#[test]
+fn backends_are_answered_for_too() {
+    const BALANCER: &str = "name = \"turns\"\n[[function]]\nuse = \"load-balancer\"\npolicy = \"round-robin\"\n\
+                            rewrite_answers = true\n[[function.services]]\nvip = \"192.0.2.80\"\nport = 53\n\
+                            protocol = \"udp\"\nbackends = [{ address = \"10.9.0.1\" }, { address = \"10.9.0.2\" }, \
+                            { address = \"10.9.0.3\", state = \"drain\" }]\n";
+    let asks = |number: u8| udp([198, 51, 100, 1 + number % 3], 5_000, [192, 0, 2, 80], 53);
+    let answers = |number: u8| udp([10, 9, 0, 3], 53, [198, 51, 100, 1 + number % 3], 5_000);
+    let frames = (0..60).flat_map(|number| [asks(number), answers(number)]);
+    let (chain, pcap) =
+        (Scratch::new("turns.toml", BALANCER.as_bytes()), Scratch::new("turns.pcap", &pcap(frames)));
+    for strategy in ["rss", "rsspp", "dyssect", "scr"] {
+        let verify = |more: &[&str]| {
+            let command =
+                ["verify", chain.path(), "--pcap", pcap.path(), "--strategy", strategy, "--cores", "3"];
+            paceline(&[&command, more].concat())
+        };
+        let recorded = verify(&["--json", "-"]);
+        assert_eq!(recorded.status.code(), Some(0), "{}{}", stdout(&recorded), stderr(&recorded));
+        assert!(json(&recorded)["judged"][0]["not_judged"].is_null());
+        let answered = verify(&["--answer", "--json", "-"]);
+        assert_eq!(answered.status.code(), Some(0), "{}{}", stdout(&answered), stderr(&answered));
+        let counted = &json(&answered)["answered"];
+        assert_eq!(
+            [&counted["answered"], &counted["unsent"], &counted["left_out"]],
+            [68, 0, 60],
+            "{counted}"
+        );
+    }
+    let beside = BALANCER.replacen("[[function]]", "[[function]]\nuse = \"conntrack\"\n[[function]]", 1);
+    let chain = Scratch::new("beside.toml", beside.as_bytes());
+    let refused =
+        paceline(&["verify", chain.path(), "--pcap", pcap.path(), "--answer", "--strategy", "rsspp"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stdout(&refused));
+    assert!(stderr(&refused).contains("other functions of the chain would see"), "{}", stderr(&refused));
 }

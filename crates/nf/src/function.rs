@@ -12,7 +12,8 @@ use wire::{Addr, Edits, Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 use crate::{
-    Cx, Ended, FlowKey, FunctionReport, Hearing, Judge, OptionDoc, OptionError, Sides, StateValue, Verdict,
+    Cx, Ended, FlowKey, FunctionReport, Hearing, Judge, OptionDoc, OptionError, Role, Sides, StateValue,
+    Verdict,
 };
 
 /// A network function: a deterministic state machine per flow.
@@ -292,6 +293,10 @@ pub struct Pooled<F: NetworkFunction> {
     pub allocates: fn(&F) -> Fields,
     /// Makes what judges a run of the function, packet by packet. It knows the options, and shares no code with the steps.
     pub judge: Option<fn(&F, Hearing) -> Box<dyn Judge>>,
+    /// Says what a packet is to the hosts to which the function gives flows out, such as a balancer's backends, by its headers as
+    /// it came. Then `verify --answer` can answer in the place of these hosts. `None`: it cannot, unless the function stands between
+    /// [sides](TwoSided::sides).
+    pub role: Option<fn(&F, &Headers) -> Role>,
     /// The state without what was taken from the pool, so that runs that allocate otherwise compare alike.
     pub without_allocation: Option<fn(&F, &F::State) -> F::State>,
     /// The events, as indices in [`About::events`], whose count depends on which part of the pool was given out, such
@@ -314,6 +319,7 @@ impl<F: NetworkFunction> Pooled<F> {
         steps_in_order: |_| size_of::<F::Pool>() > 0,
         allocates: |_| Fields::empty(),
         judge: None,
+        role: None,
         without_allocation: None,
         allocation_events: |_| &[],
         empty: None,

@@ -58,6 +58,17 @@ pub enum Left<'a> {
     Unseen,
 }
 
+/// What a packet is to hosts that answer on the far side of a function: see [`Pooled::role`](crate::Pooled::role).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It goes to one of these hosts, which may answer.
+    Asks,
+    /// It comes from one of these hosts, or says of a packet to one what became of it.
+    Answers,
+    /// Neither.
+    Other,
+}
+
 /// What a judge says of a packet.
 #[derive(Clone, Debug)]
 pub struct Ruling {

@@ -88,7 +88,7 @@ pub use function::{
 };
 pub use hash::{Hasher, drawn, hash_bytes};
 pub use in_place::{InPlaceError, check_in_place};
-pub use judge::{Counted, Hearing, Judge, Left, Passage, Ruling};
+pub use judge::{Counted, Hearing, Judge, Left, Passage, Role, Ruling};
 pub use key::{
     AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, Short, SrcAddr, SrcEndpoint, Stateless,
 };

@@ -32,6 +32,7 @@ extern crate std;
 use nf::{NetworkFunction, prefix};
 
 mod common;
+mod ends;
 mod token_bucket;
 mod window;
 

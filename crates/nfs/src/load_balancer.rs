@@ -92,7 +92,7 @@
 //!
 //! Whose turn it is, is state that no key owns: a core that sees a part of the flows has its own, and
 //! gives other answers than one core would. So under sharding `verify` judges each run, and compares packets with what a backend
-//! is written to renamed to the service: destination address, port and MAC address (with `rewrite_answers`: without these). With *k* cores shares are *N w/W* to within
+//! is written to renamed to the service: destination address, port and MAC address. With *k* cores shares are *N w/W* to within
 //! *k*; the cores begin at places spread over the round. Where that must not be, take `"maglev"`. The
 //! packets' sequence number modulo the backends would be alike on all cores, and no round robin: clients that send
 //! 4 packets per flow would all go to one of 4 backends.
@@ -142,7 +142,7 @@ use core::marker::PhantomData;
 
 use nf::{
     About, Cx, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, Hearing, InPlace, Judge,
-    NetworkFunction, OptionError, Pooled, Reload, Reports, StateValue, Verdict,
+    NetworkFunction, OptionError, Pooled, Reload, Reports, Role, StateValue, Verdict,
 };
 use wire::{Addr, Edits, Fields, Headers, Stamp, protocol, tcp_flags};
 use zerocopy::IntoBytes;
@@ -220,8 +220,9 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
             divide: Self::pools,
             steps_in_order: Self::steps_in_order,
             allocates: Self::allocates,
-            // With both directions a flow also goes on with what it is answered; nobody judges that yet.
-            judge: if K::BOTH_WAYS { None } else { Some(Self::judge) },
+            judge: Some(Self::judge),
+            // Answers that are not rewritten need not come by here.
+            role: if K::BOTH_WAYS { Some(Self::role) } else { None },
             without_allocation: Some(Self::without_allocation),
             allocation_events: Self::allocation_events,
             ..Pooled::NONE
@@ -374,12 +375,31 @@ impl<K: Followed> LoadBalancer<K> {
     fn judge(&self, hearing: Hearing) -> Box<dyn Judge> {
         let rules = judge::Rules {
             services: self.services.iter().map(Service::rule).collect(),
+            rewrites: K::BOTH_WAYS,
             opening_ns: self.timeouts.of(Phase::Opening),
             open_ns: self.timeouts.of(Phase::Open),
             closing_ns: self.timeouts.of(Phase::Closing),
             datagrams_ns: self.timeouts.of(Phase::Datagrams),
         };
         judge::judge(rules, hearing)
+    }
+
+    /// Backends answer what comes to a service, and what comes to one of them directly.
+    fn role(&self, headers: &Headers) -> Role {
+        let Some(meta) = Self::project(headers) else { return Role::Other };
+        let (asks, answers) = match meta.about {
+            0 => {
+                let service = self.services.to(None, &meta.dst, meta.dst_port, meta.protocol);
+                let asks = service.is_some() || self.services.is_to_backend(&meta);
+                (asks, self.services.answered_by(&meta).is_some())
+            }
+            _ => (false, self.services.asked_by_quoted(&meta).is_some()),
+        };
+        match (asks, answers) {
+            (true, _) => Role::Asks,
+            (false, true) => Role::Answers,
+            (false, false) => Role::Other,
+        }
     }
 
     fn steps_in_order(&self) -> bool {

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nf::{
-    About, EndedOf, FiveTuple, FlowKey, FunctionReport, Hearing, Judge, NetworkFunction, OptionError,
+    About, EndedOf, FiveTuple, FlowKey, FunctionReport, Hearing, Judge, NetworkFunction, OptionError, Role,
     Sharding, WhenShared,
 };
 use ring::Tickets;
@@ -91,6 +91,9 @@ pub trait Function: Send + Sync + Any {
 
     /// [`nf::Pooled::judge`].
     fn judge(&self, hearing: Hearing) -> Option<Box<dyn Judge>>;
+
+    /// [`nf::Pooled::role`]; `None` if the function says nothing of it.
+    fn role(&self, headers: &Headers) -> Option<Role>;
 
     /// [`nf::Pooled::allocation_events`].
     fn allocation_events(&self) -> &'static [usize];
@@ -329,6 +332,10 @@ impl<F: NetworkFunction> Function for Configured<F> {
 
     fn judge(&self, hearing: Hearing) -> Option<Box<dyn Judge>> {
         F::EXTRAS.pool.judge.map(|judge| judge(&self.0, hearing))
+    }
+
+    fn role(&self, headers: &Headers) -> Option<Role> {
+        F::EXTRAS.pool.role.map(|role| role(&self.0, headers))
     }
 
     fn allocation_events(&self) -> &'static [usize] {

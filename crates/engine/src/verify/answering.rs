@@ -1,5 +1,5 @@
-//! Runs that are answered in their own endpoints: what a capture has for external endpoints is left out, and each packet that
-//! goes out is answered as the run sent it.
+//! Runs that are answered in their own endpoints: what a capture has for external endpoints, or from backends, is left out, and
+//! each packet that goes out, or to a backend, is answered as the run sent it.
 //!
 //! ```text
 //!   capture ──► Timetable ──► cores ──► what was sent ──► answer ─┐
@@ -17,9 +17,11 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 
 use io::capture::{CaptureError, CaptureReader, Record};
 use io::{Fate, Waiting};
-use nf::{FiveTuple, FlowKey};
+use nf::{FiveTuple, FlowKey, Role};
 use wire::{Headers, IcmpPorts, LinkType, Marks, Side, protocol, tcp_flags};
 
+use crate::chain::Chain;
+use crate::chain::registry::Function;
 use crate::executor::input::{Peer, Source, Taken};
 use crate::executor::seen::Seen;
 use crate::path::sides::Sides;
@@ -35,11 +37,18 @@ const COMPLAINTS_EVERY: usize = 8;
 const FILL_MAX: u32 = 16_384;
 
 /// Which packets of a capture are answered, and how.
-#[derive(Debug)]
 pub(super) struct Asking {
-    sides: Arc<Sides>,
+    responds: Responds,
     /// By packet that is answered: what [`Sent::answer`] is told.
     fills: Vec<u32>,
+}
+
+/// In whose place packets are answered.
+pub(super) enum Responds {
+    /// Hosts outside.
+    Outside(Arc<Sides>),
+    /// Those that this function says, such as backends.
+    Behind(Arc<dyn Function>),
 }
 
 /// How many packets of a run were answered.
@@ -49,7 +58,7 @@ pub struct Answered {
     pub answered: u64,
     /// Packets that would have been answered, had the run sent them.
     pub unsent: u64,
-    /// Packets of the capture for external endpoints, which were left out.
+    /// Packets of the capture for external endpoints, or from backends, which were left out.
     pub left_out: u64,
 }
 
@@ -64,9 +73,9 @@ enum Part {
 }
 
 impl Asking {
-    /// For chains with these sides, over a capture that `reader` reads.
-    pub(super) fn new(sides: &Arc<Sides>, mut reader: CaptureReader) -> Asking {
-        let mut asking = Asking { sides: Arc::clone(sides), fills: Vec::new() };
+    /// Over a capture that `reader` reads.
+    pub(super) fn new(responds: Responds, mut reader: CaptureReader) -> Asking {
+        let mut asking = Asking { responds, fills: Vec::new() };
         let mut connections: HashMap<FiveTuple, Connection> = HashMap::new();
         // Where the capture ends early, the runs say so.
         while let Ok(Some(record)) = reader.next() {
@@ -88,13 +97,11 @@ impl Asking {
     }
 
     fn part(&self, headers: &Headers) -> Part {
-        let (inside, external) = (&self.sides.inside, &self.sides.external);
         let is_ipv4 = headers.is_well_formed() && headers.marks.contains(Marks::IPV4);
-        match (inside.contains(headers.src), external.contains(headers.dst)) {
-            _ if !is_ipv4 => Part::Stays,
-            (false, true) => Part::IsLeftOut,
-            (true, false) if !inside.contains(headers.dst) && is_question(headers) => Part::Asks,
-            _ => Part::Stays,
+        match if is_ipv4 { self.responds.role(headers) } else { Role::Other } {
+            Role::Answers => Part::IsLeftOut,
+            Role::Asks if is_question(headers) => Part::Asks,
+            Role::Asks | Role::Other => Part::Stays,
         }
     }
 
@@ -115,7 +122,32 @@ impl Asking {
     }
 }
 
-/// Whether a host outside would answer such a packet.
+impl Responds {
+    /// In whose place packets of a chain are answered of which the function at `index` is judged; `None` if in nobody's.
+    pub(super) fn in_place_of(chain: &Chain, index: usize) -> Option<Responds> {
+        let function = &chain.functions[index].function;
+        match &chain.sides {
+            Some(sides) if function.sides().is_some() => Some(Responds::Outside(Arc::clone(sides))),
+            _ => function.role(&Headers::default()).map(|_| Responds::Behind(Arc::clone(function))),
+        }
+    }
+
+    fn role(&self, headers: &Headers) -> Role {
+        match self {
+            Responds::Outside(sides) => {
+                let Sides { inside, external, .. } = &**sides;
+                match (inside.contains(headers.src), external.contains(headers.dst)) {
+                    (false, true) => Role::Answers,
+                    (true, false) if !inside.contains(headers.dst) => Role::Asks,
+                    _ => Role::Other,
+                }
+            }
+            Responds::Behind(function) => function.role(headers).unwrap_or(Role::Other),
+        }
+    }
+}
+
+/// Whether a host would answer such a packet.
 fn is_question(headers: &Headers) -> bool {
     let to_one = headers.dst.to_v4().is_some_and(|[first, ..]| (1..224).contains(&first));
     let is_answered = match headers.protocol {
@@ -368,7 +400,7 @@ impl Came {
         let Some(exchange) = &mut self.exchange else { return };
         let Some(number) = exchange.asks else { return };
         let sent = match seen.fate {
-            Fate::Forward => Sent::of(seen.link, seen.bytes, seen.wire_len),
+            Fate::Forward => Sent::of(seen.link, seen.bytes, seen.wire_len, &exchange.timetable.given.bytes),
             _ => None,
         };
         let fill = exchange.timetable.asking.fills.get(number).copied().unwrap_or(0);

@@ -72,11 +72,13 @@ pub fn verify_reloading(
     verify_beside(&mut Beside::default(), chain, plan, reloads, open, false, progress)
 }
 
-/// As [`verify`], with each run answered in its own endpoints: what the capture has for external addresses of a NAT is left out,
-/// and each packet that goes out is answered 1 ms later, as the run sent it. Opens the input once more.
+/// As [`verify`], with each run answered in its own endpoints: what the capture has for external addresses of a NAT, or from a
+/// balancer's backends, is left out, and each packet that goes out, or to a backend, is answered 1 ms later, as the run sent it.
+/// Opens the input once more.
 ///
 /// # Errors
-/// As [`verify`]; [`VerifyError::Unanswered`] if no function of the chain is judged that gives external endpoints out.
+/// As [`verify`]; [`VerifyError::Unanswered`] if no function of the chain is judged that gives external endpoints out or rewrites
+/// answers.
 pub fn verify_answered(
     chain: &Chain,
     plan: &Plan,
@@ -137,10 +139,10 @@ fn verify_beside(
     let (judged, renames) = (docket.judged, docket.renames);
     let mask =
         all().map(|(chain, plan)| may_differ(chain, plan, judged)).fold(Fields::empty(), Fields::union);
-    let asking = match (is_answered, docket.why_unanswered(chain), &chain.sides) {
-        (false, ..) => None,
-        (true, None, Some(sides)) => Some(Arc::new(Asking::new(sides, open()?))),
-        (true, why, _) => return Err(VerifyError::Unanswered { why: why.unwrap_or_default() }),
+    let asking = match is_answered.then(|| docket.responds(chain)) {
+        None => None,
+        Some(Ok(responds)) => Some(Arc::new(Asking::new(responds, open()?))),
+        Some(Err(why)) => return Err(VerifyError::Unanswered { why }),
     };
     let comparing = Comparing { chain, docket: &docket, mask, open, asking, progress };
     let followed: Vec<Vec<usize>> = all().map(|(chain, plan)| followed(chain, plan)).collect();

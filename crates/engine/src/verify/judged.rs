@@ -13,6 +13,7 @@ use crate::chain::Chain;
 use crate::executor::outcome::RunOutcome;
 use crate::executor::seen::Seen;
 use crate::strategies::plan::{Plan, States};
+use crate::verify::answering::Responds;
 use crate::verify::compare::stages;
 use crate::verify::promises::allocates_otherwise;
 use crate::verify::verified::{Judged, Wrong};
@@ -127,15 +128,26 @@ impl Docket {
         Reached { has_states_beside: self.has_states_beside, ..Reached::default() }
     }
 
-    /// Why no packets can be answered in place of those of the capture; `None` if they can be.
-    pub(super) fn why_unanswered(&self, chain: &Chain) -> Option<String> {
-        match (self.judged, self.not_judged.first()) {
-            (Some(index), _) if chain.functions[index].function.sides().is_some() => None,
-            (_, Some((index, why))) => {
-                Some(format!("`{}` was not judged, because {why}", chain.functions[*index].name))
-            }
-            _ => Some("no function of the chain gives external endpoints out".to_owned()),
+    /// In whose place packets are answered instead of those of the capture.
+    ///
+    /// # Errors
+    /// Why in nobody's.
+    pub(super) fn responds(&self, chain: &Chain) -> Result<Responds, String> {
+        let responds = self.judged.and_then(|index| Responds::in_place_of(chain, index));
+        // Backends differ from run to run, and so does what functions beside see of their answers.
+        if let (Some(Responds::Behind(_)), [_, _, ..]) = (&responds, &chain.functions[..]) {
+            return Err(
+                "other functions of the chain would see answers of other backends in each run".to_owned()
+            );
         }
+        if let Some(responds) = responds {
+            return Ok(responds);
+        }
+        Err(match self.not_judged.first() {
+            Some((index, why)) => format!("`{}` was not judged, because {why}", chain.functions[*index].name),
+            None => "no function of the chain gives external endpoints out, or rewrites what backends answer in turns"
+                .to_owned(),
+        })
     }
 
     /// A run of `plan`; `None` if nothing is judged.
@@ -220,6 +232,9 @@ impl Tally {
     pub(super) fn opens(self, chain: &Chain, index: usize, judged: Option<usize>) -> bool {
         // What comes from outside meets the functions inside of the judged one behind it.
         let is_inside = chain.sides.is_some() && judged.is_some_and(|judged| index < judged);
+        // What has no sides keeps states of what answers its own hosts, too.
+        let is_inside =
+            is_inside || judged == Some(index) && chain.functions[index].function.sides().is_none();
         self.touched > 0 || self.alone > 0 && is_inside
     }
 

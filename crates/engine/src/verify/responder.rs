@@ -1,4 +1,5 @@
-//! What a host outside answers to a packet as it left a chain: bytes that follow from those of the packet alone.
+//! What a host answers to a packet as it left a chain: bytes that follow from those of the packet alone, and MAC addresses from
+//! how it came.
 
 use wire::{Headers, IcmpPorts, LinkType, Marks, internet_checksum, protocol, tcp_flags};
 
@@ -14,18 +15,21 @@ const IPV4_BYTES: usize = 20;
 pub(super) struct Sent<'a> {
     link: LinkType,
     bytes: &'a [u8],
+    /// As it came to the chain.
+    came: &'a [u8],
     headers: Headers,
     src: [u8; 4],
     dst: [u8; 4],
 }
 
 impl<'a> Sent<'a> {
-    /// `None` for a packet that cannot be answered: one without whole IPv4 and transport headers, or a fragment.
-    pub(super) fn of(link: LinkType, bytes: &'a [u8], wire_len: u32) -> Option<Sent<'a>> {
+    /// `None` for a packet that cannot be answered: one without whole IPv4 and transport headers, or a fragment. `came` are the
+    /// bytes as they came to the chain.
+    pub(super) fn of(link: LinkType, bytes: &'a [u8], wire_len: u32, came: &'a [u8]) -> Option<Sent<'a>> {
         let headers = wire::parse(link, bytes, wire_len);
         let is_whole = headers.has_transport() && headers.marks.contains(Marks::IPV4);
         let (src, dst) = (headers.src.to_v4()?, headers.dst.to_v4()?);
-        (is_whole && !headers.is_fragment()).then_some(Sent { link, bytes, headers, src, dst })
+        (is_whole && !headers.is_fragment()).then_some(Sent { link, bytes, came, headers, src, dst })
     }
 
     /// What its receiver answers. TCP goes on from where the sender says that it is: `fill` says how many bytes the answer
@@ -122,7 +126,9 @@ impl<'a> Sent<'a> {
         };
         transport[field..field + 2].copy_from_slice(&sum);
         let mut frame = self.bytes[..usize::from(self.headers.l3_offset)].to_vec();
-        if self.link == LinkType::Ethernet {
+        // By the way on which it came: who got it may have another MAC address in another run.
+        if let (LinkType::Ethernet, Some(macs)) = (self.link, self.came.get(..12)) {
+            frame[..12].copy_from_slice(macs);
             frame[..12].rotate_left(6);
         }
         frame.extend(ip);
@@ -155,7 +161,8 @@ mod tests {
     }
 
     fn answered(bytes: &[u8], fill: u32) -> (Headers, Vec<u8>) {
-        let sent = Sent::of(LinkType::Ethernet, bytes, bytes.len() as u32).expect("it can be answered");
+        let sent =
+            Sent::of(LinkType::Ethernet, bytes, bytes.len() as u32, bytes).expect("it can be answered");
         let answer = sent.answer(fill).expect("it is answered");
         let headers = wire::parse(LinkType::Ethernet, &answer, answer.len() as u32);
         assert_eq!(wire::verify(&answer, &headers), wire::Checksums::Right, "{answer:02x?}");
@@ -196,7 +203,8 @@ mod tests {
     #[test]
     fn an_error_quotes_what_was_sent() {
         let bytes = sent(protocol::UDP, &[0x13, 0x88, 0, 53, 0, 9, 0, 0, 1]);
-        let sent = Sent::of(LinkType::Ethernet, &bytes, bytes.len() as u32).expect("it can be answered");
+        let sent =
+            Sent::of(LinkType::Ethernet, &bytes, bytes.len() as u32, &bytes).expect("it can be answered");
         let error = sent.error().expect("there is enough to quote");
         let headers = wire::parse(LinkType::Ethernet, &error, error.len() as u32);
         assert_eq!(wire::verify(&error, &headers), wire::Checksums::Right);
@@ -209,7 +217,7 @@ mod tests {
         for link in [LinkType::Ethernet, LinkType::RawIp, LinkType::LinuxSll, LinkType::Null] {
             let frame = silence(link);
             assert!(!wire::parse(link, &frame, frame.len() as u32).is_ip(), "{link:?}");
-            assert!(Sent::of(link, &frame, frame.len() as u32).is_none());
+            assert!(Sent::of(link, &frame, frame.len() as u32, &frame).is_none());
         }
     }
 }

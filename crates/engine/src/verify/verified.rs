@@ -249,8 +249,9 @@ pub struct Judged {
     pub not_judged: Option<String>,
     /// Packets that have the same answer but for what was taken.
     pub renamed: u64,
-    /// Packets of the capture that are for an external endpoint which is another's, or nobody's, in the other run: the
-    /// judge of each run alone says whether its answer is right.
+    /// Packets that mean another allocation in the other run, or none: of the capture, for an external endpoint which is another's,
+    /// or nobody's, there; answers of a backend to which the same client has a connection of its own. The judge of each run alone
+    /// says whether its answer is right.
     pub alone: u64,
     /// Packets that were answered otherwise, or sent by another allocation, behind packets judged alone that came for the same
     /// inside end: what other functions know of it may be something else. They are not compared.

@@ -1,7 +1,9 @@
 //! What judges a run of the balancer under `policy = "round-robin"`: which backend has which flow, as packets to services
 //! show it. It shares no code with what it judges: it reads options, and packets' headers.
 //!
-//! A flow goes to a backend that takes flows, and stays with it as long as it lives; turns are even. A full table forgets
+//! A flow goes to a backend that takes flows, and stays with it as long as it lives; turns are even. With `rewrite_answers`
+//! what comes from a backend leaves as the service's that it answers for, unless a client opened the connection to the backend
+//! itself, and a client's ICMP errors go to its flow's backend. A full table forgets
 //! flows, which may choose again: there may be as many of these as it turned away, and turns are not counted then.
 
 use alloc::boxed::Box;
@@ -12,7 +14,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use nf::{Counted, Hearing, Judge, Left, Passage, Ruling};
-use wire::{Addr, Headers, Marks, protocol, tcp_flags};
+use wire::{Addr, Headers, IcmpPorts, Marks, protocol, tcp_flags};
+
+use crate::ends::{Endpoint, Ends};
+
+mod flows;
+
+use flows::{End, Flow, Key, Stage, With, is_tcp_with, opens_tcp};
 
 /// Drop reasons, by their places in the function's list.
 const NO_BACKEND: u8 = 0;
@@ -21,6 +29,8 @@ const FRAGMENT: u8 = 1;
 /// What the chain file says.
 pub(super) struct Rules {
     pub(super) services: Vec<ServiceRule>,
+    /// Whether flows are followed in both directions, and answers rewritten.
+    pub(super) rewrites: bool,
     pub(super) opening_ns: u64,
     pub(super) open_ns: u64,
     pub(super) closing_ns: u64,
@@ -38,6 +48,8 @@ pub(super) struct ServiceRule {
     pub(super) protocol: u8,
     /// Those that take flows.
     pub(super) backends: Vec<BackendRule>,
+    /// Address and port of all that have an address, those too that take no flows: from there it is answered.
+    pub(super) answering: Vec<(Addr, u16)>,
 }
 
 /// What a packet to a backend is written to; `None` stays.
@@ -69,32 +81,9 @@ struct BalancerJudge {
     flows: BTreeMap<Key, Flow>,
     /// By service and backend: how many flows took their turns.
     turns: Vec<Vec<u64>>,
-    /// The first flow that went to another backend.
+    /// The first flow that did not go on as it was.
     changed: Option<String>,
     changes: u64,
-}
-
-/// Source, destination, ports, protocol.
-type Key = (Addr, Addr, u16, u16, u8);
-
-#[derive(Clone, Copy, Debug)]
-struct Flow {
-    /// One more than the number of its first packet.
-    made: u64,
-    /// Its place among the service's. `None`: no packet of it has left the chain yet.
-    backend: Option<usize>,
-    /// It lives at times before this.
-    deadline_ns: u64,
-    stage: Stage,
-    took_turn: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Opening,
-    Open,
-    Closing,
-    Datagrams,
 }
 
 impl Judge for BalancerJudge {
@@ -102,10 +91,15 @@ impl Judge for BalancerJudge {
         let mut ruling = Ruling::NONE;
         let came = wire::parse(passage.link, passage.came, passage.wire_len);
         let is_flow = matches!(came.protocol, protocol::TCP | protocol::UDP) && came.has_transport();
-        let Some(service) = self.service(&came).filter(|_| is_flow) else { return ruling };
-        if let Err(why) = self.hear(service, &came, passage, &mut ruling) {
-            ruling.wrong = Some(why);
-        }
+        let service = self.service((came.dst, came.dst_port), came.protocol).filter(|_| is_flow);
+        let heard = match service {
+            Some(service) => self.to_service(service, &came, passage, &mut ruling),
+            // Nothing of it depends on the flows then.
+            None if !self.rules.rewrites => Ok(()),
+            None if is_flow => self.past_services(&came, passage, &mut ruling),
+            None => self.message(&came, passage, &mut ruling),
+        };
+        ruling.wrong = heard.err();
         ruling
     }
 
@@ -116,7 +110,7 @@ impl Judge for BalancerJudge {
             let first = self.changed.take().unwrap_or_default();
             let changes = self.changes;
             wrong.push(format!(
-                "{changes} flows went to another backend, and {forgotten} were forgotten; {first}"
+                "{changes} flows did not go on as they were, and {forgotten} were forgotten; {first}"
             ));
         }
         if forgotten > 0 {
@@ -139,20 +133,25 @@ impl Judge for BalancerJudge {
 }
 
 impl BalancerJudge {
-    /// The place of the service that a packet is to.
-    fn service(&self, came: &Headers) -> Option<usize> {
+    /// The place of the service that a packet of this protocol is to.
+    fn service(&self, (addr, to_port): End, of: u8) -> Option<usize> {
         let is_it = |service: &&ServiceRule| {
-            let differs = u128::from_be_bytes(service.vip.0) ^ u128::from_be_bytes(came.dst.0);
+            let differs = u128::from_be_bytes(service.vip.0) ^ u128::from_be_bytes(addr.0);
             let counts = u128::MAX.checked_shl(128 - service.bits).unwrap_or(0);
-            differs & counts == 0
-                && service.port.is_none_or(|port| port == came.dst_port)
-                && service.protocol == came.protocol
+            differs & counts == 0 && service.port.is_none_or(|port| port == to_port) && service.protocol == of
         };
         let is_one = |service: &ServiceRule| service.bits == 128 && service.port.is_some();
         let find = |one: bool| {
             self.rules.services.iter().position(|service| is_one(service) == one && is_it(&service))
         };
         find(true).or_else(|| find(false))
+    }
+
+    /// Address and port of the service for which a backend with this end answers, if it is one's.
+    fn answers_for(&self, end: End, of: u8) -> Option<End> {
+        let mut services = self.rules.services.iter().filter(|service| service.protocol == of);
+        let service = services.find(|service| service.answering.contains(&end))?;
+        Some((service.vip, service.port?))
     }
 
     fn timeout_ns(&self, stage: Stage) -> u64 {
@@ -164,31 +163,63 @@ impl BalancerJudge {
         }
     }
 
-    fn hear(
+    fn key(&self, src: End, dst: End, of: u8) -> Key {
+        if self.rules.rewrites && dst < src { (dst, src, of) } else { (src, dst, of) }
+    }
+
+    fn known(&self, key: Key, now_ns: u64) -> Option<Flow> {
+        self.flows.get(&key).copied().filter(|flow| now_ns < flow.deadline_ns)
+    }
+
+    /// A packet finds the flow, which begins its time-out anew.
+    fn renew(&mut self, key: Key, flow: Flow, now_ns: u64) {
+        let deadline_ns = now_ns.saturating_add(self.timeout_ns(flow.stage));
+        self.flows.insert(key, Flow { deadline_ns, ..flow });
+    }
+
+    /// A flow did not go on as it was: it was forgotten, or the answer is wrong.
+    fn change(&mut self, passage: &Passage<'_>, what: impl FnOnce() -> String) {
+        self.changes += 1;
+        self.changed.get_or_insert_with(|| format!("packet {}: {}", passage.stamp.seq + 1, what()));
+    }
+
+    /// A flow's packet went to this backend.
+    fn went_to(&mut self, flow: &mut Flow, backend: usize, passage: &Passage<'_>) {
+        if let Some(had) = flow.backend
+            && had != backend
+        {
+            self.change(passage, || format!("from backend {} to {}", had + 1, backend + 1));
+        }
+        if let (None, true, With::Service(service)) = (flow.backend, flow.took_turn, flow.with) {
+            self.turns[service][backend] += 1;
+        }
+        flow.backend = Some(backend);
+    }
+
+    fn to_service(
         &mut self,
         service: usize,
         came: &Headers,
         passage: &Passage<'_>,
         ruling: &mut Ruling,
     ) -> Result<(), String> {
-        let key = (came.src, came.dst, came.src_port, came.dst_port, came.protocol);
+        let key = self.key((came.src, came.src_port), (came.dst, came.dst_port), came.protocol);
         let (seq, now_ns) = (passage.stamp.seq, passage.stamp.time_ns);
-        let opens = came.tcp_flags & tcp_flags::SYN != 0 && came.tcp_flags & tcp_flags::ACK == 0;
-        let is_tcp = came.protocol == protocol::TCP;
-        let known = self.flows.get(&key).copied().filter(|flow| now_ns < flow.deadline_ns);
+        let opens = opens_tcp(came);
+        let known = self.known(key, now_ns);
         if came.marks.contains(Marks::FIRST_FRAGMENT) {
             if let Some(flow) = known {
-                self.flows.insert(key, Flow { deadline_ns: now_ns + self.timeout_ns(flow.stage), ..flow });
+                self.renew(key, flow, now_ns);
             }
-            return match passage.left {
-                Left::Dropped(FRAGMENT) => Ok(()),
-                _ => Err("a fragment was not dropped".into()),
-            };
+            return fragment_was_dropped(passage);
         }
-        let known = known.filter(|flow| !(flow.stage == Stage::Closing && is_tcp && opens));
+        let known = known.filter(|flow| !(flow.stage == Stage::Closing && opens));
         let rules = &self.rules.services[service];
         let backend = match passage.left {
-            Left::Dropped(NO_BACKEND) if rules.backends.is_empty() => return Ok(()),
+            Left::Dropped(NO_BACKEND) if rules.backends.is_empty() => {
+                self.flows.remove(&key);
+                return Ok(());
+            }
             Left::Dropped(_) => return Err(format!("dropped, though {} has backends", rules.name)),
             _ if rules.backends.is_empty() => {
                 return Err(format!("not dropped, and {} has no backend", rules.name));
@@ -197,45 +228,201 @@ impl BalancerJudge {
             Left::Sent(bytes) => Some(sent_to(rules, came, passage, bytes)?),
         };
         if backend.is_some() {
-            ruling.rename.set_dst(came.dst);
-            ruling.rename.set_dst_port(came.dst_port);
-            if let Some(mac) = mac(passage, passage.came) {
-                ruling.rename.set_dst_mac(mac);
-            }
+            rename(came, passage, ruling);
         }
-        let ends = is_tcp && came.tcp_flags & (tcp_flags::FIN | tcp_flags::RST) != 0;
-        let stage = match known.map(|flow| flow.stage) {
-            _ if !is_tcp => Stage::Datagrams,
-            _ if ends => Stage::Closing,
-            None => Stage::Opening,
-            Some(Stage::Opening) if came.tcp_flags & tcp_flags::SYN == 0 => Stage::Open,
-            Some(stage) => stage,
-        };
-        let is_reset = is_tcp && came.tcp_flags & tcp_flags::RST != 0;
+        let stage = Stage::behind(known.map(|flow| flow.stage), came);
+        let is_reset = is_tcp_with(came, tcp_flags::RST);
+        let with = With::Service(service);
+        let took_turn = !is_reset && (came.protocol != protocol::TCP || opens);
         let mut flow = match known {
-            Some(flow) => flow,
+            Some(flow) if flow.with == with => flow,
+            // With both directions as one flow it may go to another service now, which chooses.
+            Some(flow) => Flow { with, backend: None, took_turn, ..flow },
             None if is_reset => {
                 self.flows.remove(&key);
                 return Ok(());
             }
-            None => Flow { made: seq + 1, backend: None, deadline_ns: 0, stage, took_turn: !is_tcp || opens },
+            None => {
+                let made = seq + 1;
+                Flow { made, with, backend: None, deadline_ns: 0, stage, took_turn, is_forgotten: false }
+            }
         };
-        (flow.stage, flow.deadline_ns) = (stage, now_ns.saturating_add(self.timeout_ns(stage)));
-        if let (Some(had), Some(has)) = (flow.backend, backend)
-            && had != has
-        {
-            self.changes += 1;
-            let number = seq + 1;
-            self.changed
-                .get_or_insert_with(|| format!("packet {number}: from backend {} to {}", had + 1, has + 1));
+        flow.stage = stage;
+        if let Some(backend) = backend {
+            self.went_to(&mut flow, backend, passage);
         }
-        if let (None, Some(has), true) = (flow.backend, backend, flow.took_turn) {
-            self.turns[service][has] += 1;
-        }
-        flow.backend = backend.or(flow.backend);
         ruling.own = flow.made;
-        self.flows.insert(key, flow);
+        self.renew(key, flow, now_ns);
         Ok(())
+    }
+
+    /// TCP or UDP to no service: a backend's answer, what clients and backends send each other directly, or somebody else's.
+    fn past_services(
+        &mut self,
+        came: &Headers,
+        passage: &Passage<'_>,
+        ruling: &mut Ruling,
+    ) -> Result<(), String> {
+        let (src, dst) = ((came.src, came.src_port), (came.dst, came.dst_port));
+        let key = self.key(src, dst, came.protocol);
+        let now_ns = passage.stamp.time_ns;
+        let known = self.known(key, now_ns);
+        let opens = (came.protocol != protocol::TCP || opens_tcp(came))
+            && !is_tcp_with(came, tcp_flags::RST)
+            && self.answers_for(dst, came.protocol).is_some();
+        let (is_direct, flow) = match known {
+            Some(Flow { with: With::Backend { client }, stage, is_forgotten, .. }) => {
+                let (is_direct, stage) = match is_forgotten && opens && src == client {
+                    true => (true, Some(Stage::behind(None, came))),
+                    false => stage.between(src == client, came),
+                };
+                (is_direct, stage.zip(known).map(|(stage, flow)| Flow { stage, ..flow }))
+            }
+            Some(flow) => (false, Some(flow)),
+            None if opens => {
+                let (made, stage) = (passage.stamp.seq + 1, Stage::behind(None, came));
+                let with = With::Backend { client: src };
+                let (backend, took_turn, is_forgotten) = (None, false, false);
+                (true, Some(Flow { made, with, backend, deadline_ns: 0, stage, took_turn, is_forgotten }))
+            }
+            None => (false, None),
+        };
+        match flow {
+            Some(flow) => self.renew(key, flow, now_ns),
+            None => {
+                self.flows.remove(&key);
+            }
+        }
+        let vip = self.answers_for(src, came.protocol);
+        let as_services = is_answer(vip, came, passage);
+        match known.filter(|_| is_direct) {
+            Some(known) if vip.is_some() => {
+                ruling.meant = known.made;
+                self.of_direct((key, known), is_unchanged(came, passage), as_services.is_ok(), passage)
+            }
+            None if !is_direct && vip.is_some() => as_services,
+            _ => is_unchanged(came, passage),
+        }
+    }
+
+    /// What comes from a backend's side in a connection that a client opened to it stays as it is. What a full table has
+    /// forgotten, or never had, leaves as a service's.
+    fn of_direct(
+        &mut self,
+        (key, known): (Key, Flow),
+        stays: Result<(), String>,
+        is_services: bool,
+        passage: &Passage<'_>,
+    ) -> Result<(), String> {
+        if !matches!(passage.left, Left::Unseen) && (stays.is_ok() || is_services) {
+            let is_forgotten = stays.is_err();
+            if is_forgotten && !known.is_forgotten {
+                self.change(passage, || "an answer of a direct connection left as a service's".into());
+            }
+            if let Some(flow) = self.flows.get_mut(&key) {
+                flow.is_forgotten = is_forgotten;
+            }
+            return Ok(());
+        }
+        stays
+    }
+
+    /// Neither TCP nor UDP. ICMP errors over IPv4 are judged: others do not depend on flows, and are compared as they are.
+    fn message(&mut self, came: &Headers, passage: &Passage<'_>, ruling: &mut Ruling) -> Result<(), String> {
+        let Some(IcmpPorts::Error { protocol: about, is_from_destination }) = came.icmp_ports() else {
+            return Ok(());
+        };
+        let is_of_flow = matches!(about, protocol::TCP | protocol::UDP);
+        let Some(asked) = came.quoted_destination().filter(|_| is_of_flow) else { return Ok(()) };
+        let (asked, dst) = ((asked, came.src_port), (came.dst, came.dst_port));
+        let (key, now_ns) = (self.key(asked, dst, about), passage.stamp.time_ns);
+        // A router's is of no flow: the function follows both directions by what is sent from end to end.
+        let known = self.known(key, now_ns).filter(|_| is_from_destination);
+        if let Some(flow) = known {
+            self.renew(key, flow, now_ns);
+        }
+        let ends = Ends::of(passage.link, passage.came, passage.wire_len).ok_or("its ends cannot be read")?;
+        let service = self.service(dst, about);
+        let vip = self.answers_for(asked, about);
+        let as_services = |vip: End| {
+            let src = endpoint(vip)?;
+            let quoted = ends.quoted.map(|(from, _)| (from, src));
+            Some(Ends { src: Endpoint { port: 0, ..src }, quoted, ..ends })
+        };
+        if let Some(flow @ Flow { with: With::Backend { .. }, .. }) = known {
+            ruling.meant = flow.made;
+            let as_services = vip.and_then(as_services);
+            let is_services = as_services.is_some_and(|ends| left_as(ends, passage).is_ok());
+            return self.of_direct((key, flow), left_as(ends, passage), is_services, passage);
+        }
+        if came.marks.contains(Marks::FIRST_FRAGMENT) {
+            let is_dropped = service.is_some() || vip.is_some();
+            return if is_dropped { fragment_was_dropped(passage) } else { Ok(()) };
+        }
+        match (service, vip) {
+            (Some(service), _) => self.error_to_service(service, (key, known), (came, ends), passage, ruling),
+            (None, Some(vip)) => {
+                left_as(as_services(vip).ok_or("of another IP version than its service")?, passage)
+            }
+            (None, None) => left_as(ends, passage),
+        }
+    }
+
+    /// An error about what a service sent: it goes to the flow's backend, or to the one that the hash says, which is the same in
+    /// all runs.
+    fn error_to_service(
+        &mut self,
+        service: usize,
+        (key, known): (Key, Option<Flow>),
+        (came, ends): (&Headers, Ends),
+        passage: &Passage<'_>,
+        ruling: &mut Ruling,
+    ) -> Result<(), String> {
+        let rules = &self.rules.services[service];
+        let bytes = match passage.left {
+            Left::Dropped(NO_BACKEND) if rules.backends.is_empty() => return Ok(()),
+            Left::Dropped(_) => return Err(format!("an error to {} was dropped", rules.name)),
+            Left::Unseen => return Ok(()),
+            Left::Sent(bytes) => bytes,
+        };
+        let sent = Ends::of(passage.link, bytes, bytes.len() as u32);
+        let is_it = |backend: &BackendRule| {
+            let to = (backend.addr.unwrap_or(came.dst), backend.port.unwrap_or(came.dst_port));
+            let expected = endpoint(to).map(|to| Ends {
+                dst: Endpoint { port: 0, ..to },
+                quoted: ends.quoted.map(|(_, to_client)| (to, to_client)),
+                ..ends
+            });
+            expected.is_some() && sent == expected && has_mac(backend, passage, bytes)
+        };
+        let backend = rules.backends.iter().position(is_it);
+        let Some(backend) = backend else {
+            let sent = sent.map_or_else(String::new, |sent| format!(": it left as {sent}"));
+            return Err(format!("an error to {} went to none of its backends{sent}", rules.name));
+        };
+        if let Some(mut flow) = known.filter(|flow| flow.with == With::Service(service)) {
+            rename(came, passage, ruling);
+            ruling.own = flow.made;
+            self.went_to(&mut flow, backend, passage);
+            self.renew(key, flow, passage.stamp.time_ns);
+        }
+        Ok(())
+    }
+}
+
+/// A packet to a backend is compared as if it were to the service.
+fn rename(came: &Headers, passage: &Passage<'_>, ruling: &mut Ruling) {
+    ruling.rename.set_dst(came.dst);
+    ruling.rename.set_dst_port(came.dst_port);
+    if let Some(mac) = mac(passage, passage.came) {
+        ruling.rename.set_dst_mac(mac);
+    }
+}
+
+fn fragment_was_dropped(passage: &Passage<'_>) -> Result<(), String> {
+    match passage.left {
+        Left::Dropped(FRAGMENT) => Ok(()),
+        _ => Err("a fragment was not dropped".into()),
     }
 }
 
@@ -247,15 +434,78 @@ fn sent_to(
     bytes: &[u8],
 ) -> Result<usize, String> {
     let sent = wire::parse(passage.link, bytes, bytes.len() as u32);
-    let (mac_came, mac_sent) = (mac(passage, passage.came), mac(passage, bytes));
     let is_it = |backend: &BackendRule| {
         sent.dst == backend.addr.unwrap_or(came.dst)
             && sent.dst_port == backend.port.unwrap_or(came.dst_port)
-            && mac_sent == backend.mac.filter(|_| mac_came.is_some()).or(mac_came)
+            && has_mac(backend, passage, bytes)
     };
     let to =
         || format!("left for {} port {}, which is no backend of {}", sent.dst, sent.dst_port, rules.name);
     rules.backends.iter().position(is_it).ok_or_else(to)
+}
+
+/// A packet leaves as an answer of the service at `vip`.
+fn is_answer(vip: Option<End>, came: &Headers, passage: &Passage<'_>) -> Result<(), String> {
+    let (addr, port) = vip.ok_or("its sender answers for no service")?;
+    if came.marks.contains(Marks::FIRST_FRAGMENT) {
+        return fragment_was_dropped(passage);
+    }
+    let bytes = match passage.left {
+        Left::Dropped(_) => return Err("an answer was dropped".into()),
+        Left::Unseen => return Ok(()),
+        Left::Sent(bytes) => bytes,
+    };
+    let sent = wire::parse(passage.link, bytes, bytes.len() as u32);
+    let is_to_client = (sent.dst, sent.dst_port) == (came.dst, came.dst_port);
+    match (sent.src, sent.src_port) == (addr, port) && is_to_client {
+        true => Ok(()),
+        false => Err(format!(
+            "an answer of {addr} port {port} left from {} port {} to {} port {}",
+            sent.src, sent.src_port, sent.dst, sent.dst_port
+        )),
+    }
+}
+
+/// TCP or UDP that is no service's passes with the ends that it has.
+fn is_unchanged(came: &Headers, passage: &Passage<'_>) -> Result<(), String> {
+    let bytes = match passage.left {
+        Left::Dropped(_) => return Err("dropped, and it is no service's".into()),
+        Left::Unseen => return Ok(()),
+        Left::Sent(bytes) => bytes,
+    };
+    let sent = wire::parse(passage.link, bytes, bytes.len() as u32);
+    let ends = |headers: &Headers| (headers.src, headers.src_port, headers.dst, headers.dst_port);
+    match ends(&sent) == ends(came) {
+        true => Ok(()),
+        false => Err(format!(
+            "no service's, and it left from {} port {} to {} port {}",
+            sent.src, sent.src_port, sent.dst, sent.dst_port
+        )),
+    }
+}
+
+/// An ICMP error leaves with these ends.
+fn left_as(expected: Ends, passage: &Passage<'_>) -> Result<(), String> {
+    let bytes = match passage.left {
+        Left::Dropped(_) => return Err("an error was dropped".into()),
+        Left::Unseen => return Ok(()),
+        Left::Sent(bytes) => bytes,
+    };
+    match Ends::of(passage.link, bytes, bytes.len() as u32) {
+        Some(sent) if sent == expected => Ok(()),
+        Some(sent) => Err(format!("an error left as {sent}, and not as {expected}")),
+        None => Err("an error left, and its ends cannot be read".into()),
+    }
+}
+
+fn endpoint((addr, port): End) -> Option<Endpoint> {
+    Some(Endpoint { addr: addr.to_v4()?, port })
+}
+
+/// Whether a packet left to the MAC address that one for this backend has.
+fn has_mac(backend: &BackendRule, passage: &Passage<'_>, bytes: &[u8]) -> bool {
+    let came = mac(passage, passage.came);
+    mac(passage, bytes) == backend.mac.filter(|_| came.is_some()).or(came)
 }
 
 /// The destination's MAC address of an Ethernet frame.

@@ -273,7 +273,7 @@ impl Service {
         self.end.has(addr, port, protocol)
     }
 
-    /// As the chain file has it, with those backends that take new flows.
+    /// As the chain file has it, with those backends that take new flows, and all that answer.
     pub(super) fn rule(&self) -> ServiceRule {
         let backend = |backend: &Backend| BackendRule {
             addr: backend.has_addr.then_some(backend.what.addr),
@@ -292,6 +292,10 @@ impl Service {
             },
             protocol: self.protocol,
             backends: taking.map(backend).collect(),
+            answering: {
+                let answering = self.backends.iter().filter(|backend| backend.has_addr);
+                answering.map(|backend| (backend.what.addr, backend.what.port)).collect()
+            },
         }
     }
 

@@ -6,7 +6,6 @@
 //! allows, and counts it. A full table that evicts ends mappings early, and what they were begun anew with is not always
 //! told from what they had: there may be as many of these as were evicted.
 
-mod ends;
 mod lives;
 
 use core::ops::RangeInclusive;
@@ -21,7 +20,7 @@ use nf::prefix::PrefixSet;
 use nf::{Counted, Hearing, Judge, Left, Passage, Ruling};
 use wire::{Addr, Headers, IcmpPorts, Marks, protocol};
 
-use ends::{Endpoint, Ends, sums_are_right};
+use crate::ends::{Endpoint, Ends, sums_are_right};
 use lives::{Key, Life, Lives, Phase, Stage};
 
 /// Drop reasons, by their places in the function's list.

@@ -36,8 +36,8 @@ pub struct VerifyArgs {
     /// Simulate the cores: they take turns on one thread, in an order that SEED draws and that is the same each time
     #[arg(long, value_name = "SEED")]
     pub simulate: Option<u64>,
-    /// Leave out what the capture has for external addresses of a NAT, and answer each packet that goes out in its place, in
-    /// the endpoint that the run gave it: so no answer is for another's port
+    /// Leave out what the capture has for external addresses of a NAT, or from backends of a balancer, and answer each packet that
+    /// goes out in its place, as the run sent it: so no answer is for another's port
     #[arg(long)]
     pub answer: bool,
     #[command(flatten)]

@@ -126,8 +126,9 @@ struct JudgedFunction {
     not_judged: Option<String>,
     /// Packets that have the same answer but for what was taken.
     renamed: u64,
-    /// Packets of the capture that are for an external endpoint which is another's, or nobody's, in the other run: the
-    /// judge of each run alone says whether its answer is right.
+    /// Packets that mean another allocation in the other run, or none: of the capture, for an external endpoint which is another's,
+    /// or nobody's, there; answers of a backend to which the same client has a connection of its own. The judge of each run alone
+    /// says whether its answer is right.
     alone: u64,
     /// Packets that were not compared, since packets judged alone had come for the same inside end.
     touched: u64,
@@ -144,11 +145,11 @@ struct JudgedFunction {
 /// Packets that were answered under the strategy.
 #[derive(Serialize, JsonSchema)]
 struct AnsweredPackets {
-    /// Answers to packets that went out, in the endpoints that they had then.
+    /// Answers to packets that went out, in the endpoints that they had then, or to a backend.
     answered: u64,
     /// Answers that there were not, since their packets did not go out: a frame without meaning stands for each.
     unsent: u64,
-    /// Packets of the capture for external addresses, which were left out.
+    /// Packets of the capture for external addresses, or from backends, which were left out.
     left_out: u64,
 }
 

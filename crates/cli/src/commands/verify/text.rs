@@ -75,10 +75,11 @@ pub fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     text += &verified.answered.map(answered).unwrap_or_default();
     verified.judged.iter().for_each(|judged| text += &self::judged(judged));
     for Uncompared { function, packets } in &verified.uncompared {
+        let packets = plural(*packets, "packet");
+        let help = if verified.answered.is_none() { "; --answer leaves out those from outside" } else { "" };
         text += &format!(
-            " note: the state of {function} is not compared: {} judged alone came to it, or had others answered otherwise; \
-             --answer leaves them out\n",
-            plural(*packets, "packet"),
+            " note: the state of {function} is not compared: {packets} judged alone, or right in either order, came to it, or had \
+             others answered otherwise{help}\n"
         );
     }
     text += &full(plan, verified);
@@ -151,7 +152,7 @@ fn judged(judged: &Judged) -> String {
     }
     let notes = [
         (*renamed, "compared with what it allocated renamed"),
-        (*alone, "judged alone: in the other run the endpoint that they are for is another's, or nobody's"),
+        (*alone, "judged alone: in the other run what they are for is another's, or nobody's"),
         (*touched, "not compared: packets judged alone had come for the same inside end"),
         (*in_flight, "not compared: right in either order of packets in flight"),
         (*refused, "refused in one run alone, whose pool was empty"),
@@ -166,7 +167,7 @@ fn judged(judged: &Judged) -> String {
 /// Answers that each run got to what it sent. Packets are numbered with them.
 fn answered(Answered { answered, unsent, left_out }: Answered) -> String {
     let mut text = format!(
-        " answered: {} to what went out, in the endpoints of each run; {} of the capture for external addresses left out\n",
+        " answered: {} to what went out, as each run sent it; {} of the capture left out, which answered another run\n",
         plural(answered, "answer"),
         plural(left_out, "packet"),
     );

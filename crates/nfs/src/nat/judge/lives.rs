@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 
 use wire::{protocol, tcp_flags};
 
-use super::ends::Endpoint;
+use crate::ends::Endpoint;
 
 /// An inside endpoint with its protocol; ICMP's ports are the identifiers of queries.
 pub(super) type Key = (Endpoint, u8);

@@ -8,13 +8,13 @@ use wire::{Addr, LinkType, protocol};
 
 /// An IPv4 address with a port, or the identifier of an ICMP query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Endpoint {
-    pub(super) addr: [u8; 4],
-    pub(super) port: u16,
+pub(crate) struct Endpoint {
+    pub(crate) addr: [u8; 4],
+    pub(crate) port: u16,
 }
 
 impl Endpoint {
-    pub(super) fn wire_addr(self) -> Addr {
+    pub(crate) fn wire_addr(self) -> Addr {
         Addr::v4(self.addr)
     }
 }
@@ -27,11 +27,11 @@ impl fmt::Display for Endpoint {
 
 /// Both ends of a packet. What has no port has 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ends {
-    pub(super) src: Endpoint,
-    pub(super) dst: Endpoint,
+pub(crate) struct Ends {
+    pub(crate) src: Endpoint,
+    pub(crate) dst: Endpoint,
     /// Source and destination of the packet that an ICMP error quotes.
-    pub(super) quoted: Option<(Endpoint, Endpoint)>,
+    pub(crate) quoted: Option<(Endpoint, Endpoint)>,
 }
 
 impl fmt::Display for Ends {
@@ -46,7 +46,7 @@ impl fmt::Display for Ends {
 
 impl Ends {
     /// Those of a frame with an IPv4 packet; `None` if it is cut before its ends.
-    pub(super) fn of(link: LinkType, frame: &[u8], wire_len: u32) -> Option<Ends> {
+    pub(crate) fn of(link: LinkType, frame: &[u8], wire_len: u32) -> Option<Ends> {
         let ip = ip(link, frame, wire_len)?;
         let (mut ends, transport) = of_ip(ip)?;
         if ip[9] == protocol::ICMP && matches!(transport.first()?, 3 | 4 | 11 | 12) {
@@ -86,7 +86,7 @@ fn of_ip(ip: &[u8]) -> Option<(Ends, &[u8])> {
 
 /// Whether the checksums of an IPv4 packet's header and of its TCP, UDP or ICMP are right; `None` of a packet that is not
 /// whole.
-pub(super) fn sums_are_right(link: LinkType, frame: &[u8], wire_len: u32) -> Option<bool> {
+pub(crate) fn sums_are_right(link: LinkType, frame: &[u8], wire_len: u32) -> Option<bool> {
     let ip = ip(link, frame, wire_len)?;
     let header_len = usize::from(ip.first()? & 15) * 4;
     let total = usize::from(u16::from_be_bytes([*ip.get(2)?, *ip.get(3)?]));
