@@ -36,8 +36,19 @@ pub const QUOTE: u8 = 6;
 /// Two mappings that live change their external endpoints with each other.
 pub const SWAPPED: u8 = 7;
 
-/// Each of them.
+/// Some hairpinned packets go to another inside host.
+pub const HAIRPIN_ELSEWHERE: u8 = 8;
+/// Some hairpinned packets keep their inside source.
+pub const HAIRPIN_SOURCE: u8 = 9;
+/// What a hairpinned ICMP error quotes has another port than the receiver sent from.
+pub const HAIRPIN_QUOTE: u8 = 10;
+/// Some hairpinned packets are dropped, as if nobody had the endpoint.
+pub const HAIRPIN_MISSED: u8 = 11;
+
+/// Each of them, but for those of hairpinned packets.
 pub const FAULTS: [u8; 7] = [UNTRANSLATED, OTHER_PORT, OTHER_HOST, DEAD_ANSWERED, TAKEN_PORT, QUOTE, SWAPPED];
+/// Each of those.
+pub const HAIRPIN_FAULTS: [u8; 4] = [HAIRPIN_ELSEWHERE, HAIRPIN_SOURCE, HAIRPIN_QUOTE, HAIRPIN_MISSED];
 
 /// The packet from which on two mappings are swapped.
 const SWAPPED_FROM: u64 = 300;
@@ -173,6 +184,18 @@ impl<const FAULT: u8> FaultyNat<FAULT> {
                 // Where the port is the mapping's own, it is another that it keeps.
                 let port = if dst_port == answer.dst_port { dst_port ^ 1 } else { dst_port };
                 cx.edits.set_dst_port(port);
+            }
+            HAIRPIN_ELSEWHERE if goes_out && comes_in && is_hit && !is_error => {
+                cx.edits.set_dst(Addr::v4([10, 0, 0, 200]));
+            }
+            HAIRPIN_SOURCE if goes_out && comes_in && is_hit && !is_error => {
+                cx.edits.set_src(src);
+                cx.edits.set_src_port(src_port);
+            }
+            HAIRPIN_QUOTE if goes_out && comes_in && is_error => cx.edits.set_dst_port(answer.dst_port ^ 1),
+            HAIRPIN_MISSED if goes_out && comes_in && is_hit => {
+                cx.edits.clear();
+                return Verdict::Drop(1);
             }
             SWAPPED if cx.stamp.seq >= SWAPPED_FROM && of == protocol::UDP && known.first.len() > 1 => {
                 match (goes_out, comes_in) {

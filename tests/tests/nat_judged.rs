@@ -6,7 +6,7 @@ use engine::{Chain, Plan, Progress, Registry, Verified, replay_capture, verify, 
 use etherparse::{Icmpv4Type, PacketBuilder};
 use io::Fate;
 use paceline_conformance::draw::Draw;
-use paceline_conformance::faulty_nat::{DEAD_ANSWERED, FAULTS, FaultyNat, WELL};
+use paceline_conformance::faulty_nat::{DEAD_ANSWERED, FAULTS, FaultyNat, HAIRPIN_FAULTS, WELL};
 use paceline_conformance::pcap::{self, Pcap};
 use paceline_conformance::{Packet, chain};
 use strategy::{Every, Rebalancing};
@@ -33,10 +33,13 @@ enum Item {
     Out { inside: ([u8; 4], u16), kind: Kind },
     /// By the peer, who answers an earlier item as this run sent it: with an error about it, or with the same protocol.
     Answer { to: usize, of_single: bool, is_error: bool },
+    /// By an inside endpoint, to the external one that an earlier item left with in this run: or an error about what came from
+    /// there.
+    Hairpin { inside: ([u8; 4], u16), to: usize, of_single: bool, is_error: bool },
 }
 
-/// Each host has ports of its own.
-fn items(seed: u64, count: usize) -> Vec<(u64, Item)> {
+/// Each host has ports of its own. Of ten packets so many are hairpinned.
+fn items(seed: u64, count: usize, hairpins: u64) -> Vec<(u64, Item)> {
     let mut draw = Draw::new(seed);
     let (mut items, mut now_ns): (Vec<(u64, Item)>, u64) = (Vec::new(), SECOND);
     for number in 0..count {
@@ -48,7 +51,9 @@ fn items(seed: u64, count: usize) -> Vec<(u64, Item)> {
         };
         let outs: Vec<usize> =
             (0..number).filter(|index| matches!(items[*index].1, Item::Out { .. })).collect();
+        let is_hairpinned = hairpins > 0 && !outs.is_empty() && draw.below(10) < hairpins;
         let item = match draw.below(2) {
+            _ if is_hairpinned => hairpin(&mut draw, &outs, &items),
             0 if !outs.is_empty() => {
                 // Most are of late.
                 let most = if draw.below(4) == 0 { outs.len() } else { outs.len().min(20) };
@@ -68,6 +73,14 @@ fn items(seed: u64, count: usize) -> Vec<(u64, Item)> {
     items
 }
 
+/// Most senders have a mapping, and most receivers.
+fn hairpin(draw: &mut Draw, outs: &[usize], items: &[(u64, Item)]) -> Item {
+    let mut any = |draw: &mut Draw| outs[outs.len() - 1 - draw.below(outs.len().min(20) as u64) as usize];
+    let (from, to) = (any(draw), any(draw));
+    let Item::Out { inside, .. } = items[from].1 else { panic!("it goes out") };
+    Item::Hairpin { inside, to, of_single: draw.below(3) == 0, is_error: draw.below(4) == 0 }
+}
+
 fn frame(kind: Kind, (src, src_port): ([u8; 4], u16), (dst, dst_port): ([u8; 4], u16)) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(src, dst, 64);
     let mut bytes = Vec::new();
@@ -81,33 +94,46 @@ fn frame(kind: Kind, (src, src_port): ([u8; 4], u16), (dst, dst_port): ([u8; 4],
     bytes
 }
 
-/// A router's error about a frame.
-fn error(about: &[u8]) -> Vec<u8> {
+/// An error about a frame.
+fn error(src: [u8; 4], about: &[u8]) -> Vec<u8> {
     let quoted = &about[14..];
     let dst = [quoted[12], quoted[13], quoted[14], quoted[15]];
     let kind = Icmpv4Type::Unknown { type_u8: 3, code_u8: 4, bytes5to8: [0, 0, 5, 0] };
     let mut bytes = Vec::new();
-    let builder = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(ROUTER, dst, 64).icmpv4(kind);
+    let builder = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(src, dst, 64).icmpv4(kind);
     builder.write(&mut bytes, &quoted[..28]).expect("writing to memory");
     bytes
 }
 
 /// The packets, given what became of them in either run.
 fn capture(items: &[(u64, Item)], ran: Option<[&[Option<Vec<u8>>]; 2]>) -> Pcap {
+    let sent = |to: usize, of_single: bool| {
+        let Item::Out { kind, .. } = items[to].1 else { panic!("an answer is to what goes out") };
+        let sent = ran.and_then(|runs| runs[usize::from(!of_single)][to].as_deref());
+        let external = sent.map_or(NOBODY, |sent| {
+            let at = if kind == Kind::Icmp { 38 } else { 34 };
+            let port = u16::from_be_bytes([sent[at], sent[at + 1]]);
+            ([sent[26], sent[27], sent[28], sent[29]], port)
+        });
+        (kind, sent, external)
+    };
     let bytes = |item: &Item| match *item {
         Item::Out { inside, kind } => frame(kind, inside, (PEER, 53)),
         Item::Answer { to, of_single, is_error } => {
-            let Item::Out { kind, .. } = items[to].1 else { panic!("an answer is to what goes out") };
-            let sent = ran.and_then(|runs| runs[usize::from(!of_single)][to].as_deref());
-            let external = sent.map_or(NOBODY, |sent| {
-                let at = if kind == Kind::Icmp { 38 } else { 34 };
-                let port = u16::from_be_bytes([sent[at], sent[at + 1]]);
-                ([sent[26], sent[27], sent[28], sent[29]], port)
-            });
+            let (kind, sent, external) = sent(to, of_single);
             match (is_error, sent) {
-                (true, Some(sent)) => error(sent),
-                (true, None) => error(&frame(Kind::Udp, NOBODY, (PEER, 53))),
+                (true, Some(sent)) => error(ROUTER, sent),
+                (true, None) => error(ROUTER, &frame(Kind::Udp, NOBODY, (PEER, 53))),
                 (false, _) => frame(kind, (PEER, 53), external),
+            }
+        }
+        Item::Hairpin { inside, to, of_single, is_error } => {
+            let (kind, _, external) = sent(to, of_single);
+            // Queries are not hairpinned.
+            let kind = if kind == Kind::Icmp { Kind::Udp } else { kind };
+            match is_error {
+                true => error(inside.0, &frame(kind, external, inside)),
+                false => frame(kind, inside, external),
             }
         }
     };
@@ -167,10 +193,15 @@ fn verified<const FAULT: u8>(
 /// Traffic of which each run sees answers to what it sent.
 fn answered(strategy: &'static dyn Strategy, choice: &str, addresses: usize, items: &[(u64, Item)]) -> Pcap {
     let chain = nat::<WELL>(choice, addresses);
-    let unanswered = capture(items, None);
-    let by_single = sent(&chain, &Plan::new(&chain, SINGLE, 1).expect("any chain"), &unanswered);
-    let by_many = sent(&chain, &plan(&chain, strategy), &unanswered);
-    capture(items, Some([&by_single, &by_many]))
+    let mut answered = capture(items, None);
+    // Who is met behind a hairpin has another mapping for it, which others behind it then meet.
+    let has_hairpins = items.iter().any(|(_, item)| matches!(item, Item::Hairpin { .. }));
+    for _ in 0..if has_hairpins { 6 } else { 1 } {
+        let by_single = sent(&chain, &Plan::new(&chain, SINGLE, 1).expect("any chain"), &answered);
+        let by_many = sent(&chain, &plan(&chain, strategy), &answered);
+        answered = capture(items, Some([&by_single, &by_many]));
+    }
+    answered
 }
 
 fn planted(
@@ -188,6 +219,10 @@ fn planted(
         5 => verified::<5>,
         6 => verified::<6>,
         7 => verified::<7>,
+        8 => verified::<8>,
+        9 => verified::<9>,
+        10 => verified::<10>,
+        11 => verified::<11>,
         _ => verified::<WELL>,
     };
     verified(strategy, choice, addresses, traffic)
@@ -201,7 +236,7 @@ fn hybrid_refuses_a_nat() {
 
 #[test]
 fn a_nat_that_goes_wrong_on_many_cores_is_found() {
-    let items = items(1, 900);
+    let items = items(1, 900, 0);
     let mut wrong = Vec::new();
     for strategy in STRATEGIES {
         for choice in ["preserve", "random", "in-turn"] {
@@ -229,10 +264,40 @@ fn a_nat_that_goes_wrong_on_many_cores_is_found() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// An inside host talks to another one's external endpoint. What is missed in flight is right, and is counted.
+#[test]
+fn a_nat_that_goes_wrong_with_hairpinned_packets_is_found() {
+    let items = items(4, 900, 4);
+    let (mut wrong, mut in_flight) = (Vec::new(), 0);
+    for strategy in STRATEGIES {
+        for (choice, addresses) in
+            ["preserve", "random", "in-turn"].into_iter().flat_map(|choice| [(choice, 1), (choice, 2)])
+        {
+            let name = format!("{}, {choice}, {addresses} addresses", strategy.name());
+            let capture = answered(strategy, choice, addresses, &items);
+            let right = planted(WELL, strategy, choice, addresses, (&capture, By::Capture));
+            let [judged] = &right.judged[..] else { panic!("{name}: {right:#?}") };
+            if !right.holds() || judged.not_judged.is_some() {
+                wrong.push(format!("{name}: {right:#?}"));
+                continue;
+            }
+            in_flight += judged.in_flight;
+            for fault in FAULTS.into_iter().chain(HAIRPIN_FAULTS) {
+                let planted = planted(fault, strategy, choice, addresses, (&capture, By::Capture));
+                if planted.is_same() {
+                    wrong.push(format!("{name}: fault {fault} is not found: {:?}", planted.judged));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(in_flight > 0, "no hairpinned packet was missed");
+}
+
 /// What the capture has for external endpoints is of no run then, and nothing has to be judged alone.
 #[test]
 fn what_goes_wrong_is_found_where_each_run_is_answered() {
-    let unanswered = capture(&items(2, 900), None);
+    let unanswered = capture(&items(2, 900, 0), None);
     let mut wrong = Vec::new();
     for strategy in [RSS, RSSPP, DYSSECT, AUTO, SCR] {
         for (choice, addresses) in [("preserve", 1), ("random", 2), ("in-turn", 1)] {
@@ -263,7 +328,7 @@ fn what_goes_wrong_is_found_where_each_run_is_answered() {
 /// On threads nothing comes again as it was, and there is no need that it does.
 #[test]
 fn runs_on_threads_are_answered_in_their_own_endpoints() {
-    let unanswered = capture(&items(3, 900), None);
+    let unanswered = capture(&items(3, 900, 0), None);
     let chain = nat::<WELL>("random", 2);
     for strategy in [RSS, RSSPP, SCR] {
         let plan = Plan { simulation: None, ..plan(&chain, strategy) };

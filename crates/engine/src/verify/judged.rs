@@ -32,7 +32,8 @@ pub(super) struct Docket {
 }
 
 /// Allocations that packets judged alone were for in one run or the other: what functions beside the judged one know of
-/// their flows need not be the same any more.
+/// their flows need not be the same any more. And those that such packets, or packets in flight, were sent by: where one run lets a
+/// hairpinned packet in and the other does not, its sender's allocation lives on, or is made, in one alone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reached {
     has_states_beside: bool,
@@ -89,6 +90,8 @@ pub(super) struct Tally {
     touched: u64,
     in_flight: u64,
     refused: u64,
+    /// Those of `alone` and `in_flight` that were sent by an allocation in one run or the other.
+    sent_apart: u64,
 }
 
 impl Docket {
@@ -181,7 +184,7 @@ impl Docket {
                 count: wrong,
                 first: first.unwrap_or_default(),
             });
-            let Tally { renamed, alone, touched, in_flight, refused } = tally;
+            let Tally { renamed, alone, touched, in_flight, refused, .. } = tally;
             Judged {
                 function: name(index),
                 not_judged: None,
@@ -235,23 +238,26 @@ impl Tally {
         // What has no sides keeps states of what answers its own hosts, too.
         let is_inside =
             is_inside || judged == Some(index) && chain.functions[index].function.sides().is_none();
-        self.touched > 0 || self.alone > 0 && is_inside
+        self.touched + self.sent_apart > 0 || self.alone > 0 && is_inside
     }
 
-    /// Packets that were not compared, since they were judged alone or on account of such.
+    /// Packets that were not compared, since they were judged alone or in flight, or on account of such.
     pub(super) fn apart(self) -> u64 {
-        self.alone + self.touched
+        self.alone + self.in_flight + self.touched
     }
 
     /// Whether two runs made the same of a packet, as far as they have to; `is_same`: their answers are alike.
     pub(super) fn is_same(&mut self, reached: &mut Reached, [one, other]: [Named; 2], is_same: bool) -> bool {
-        let alone = self.alone;
+        let Tally { alone, in_flight, .. } = *self;
         let is_comparable = match self.compare(one, other) {
             Comparable::Yes if is_same => return true,
             Comparable::Yes | Comparable::OtherLife => true,
             Comparable::No => false,
         };
-        let is_excused = reached.tell([one, other], self.alone > alone);
+        let is_alone = self.alone > alone;
+        let is_sent = (is_alone || self.in_flight > in_flight) && one.own.max(other.own) > 0;
+        self.sent_apart += u64::from(is_sent);
+        let is_excused = reached.tell([one, other], is_alone, is_sent);
         self.touched += u64::from(is_comparable && is_excused);
         !is_comparable || is_excused
     }
@@ -276,11 +282,14 @@ impl Tally {
 }
 
 impl Reached {
-    /// Whether a packet is of a reached allocation; `is_alone`: it is judged alone, and reaches those that it is for.
-    fn tell(&mut self, [one, other]: [Named; 2], is_alone: bool) -> bool {
-        let of_packet = [one.own, other.own, one.meant, other.meant].into_iter().filter(|made| *made > 0);
-        let is_reached = self.has_states_beside
-            && (is_alone || of_packet.clone().any(|made| self.allocations.contains(&made)));
+    /// Whether a packet is of a reached allocation. `is_alone`: it is judged alone, and reaches those that it is for, of which
+    /// functions beside know something. `is_sent`: it reaches those that it is sent by.
+    fn tell(&mut self, [one, other]: [Named; 2], is_alone: bool, is_sent: bool) -> bool {
+        let meant = if self.has_states_beside { [one.meant, other.meant] } else { [0; 2] };
+        let of_packet = [one.own, other.own].into_iter().chain(meant).filter(|made| *made > 0);
+        let is_reached = is_sent
+            || self.has_states_beside && is_alone
+            || of_packet.clone().any(|made| self.allocations.contains(&made));
         if is_reached {
             self.allocations.extend(of_packet);
         }
