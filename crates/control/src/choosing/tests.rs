@@ -347,3 +347,20 @@ fn a_chooser_says_what_it_knows() {
     assert_eq!(machine.run(&mut chooser, 1, &mut || 1.0).len(), 1);
     assert_eq!((chooser.ahead(), chooser.now().spreading), (None, Spreading::Rss));
 }
+
+/// Millions of packets in a second: those of all cores, by the time of the busiest.
+#[test]
+fn an_epoch_says_what_its_busiest_core_could_do() {
+    let measured = |work: &[(u64, u64)]| {
+        let cores: Vec<Work> =
+            work.iter().map(|(packets, busy_ns)| Work { packets: *packets, busy_ns: *busy_ns }).collect();
+        let now = Choice { spreading: Spreading::Rss, cores: cores.len() };
+        let mut chooser = Chooser::new(vec![now], now, ENTRIES);
+        chooser.end_epoch(&[1; ENTRIES], &cores, Span::default()).measured_mpps
+    };
+    assert_eq!(measured(&[(2_000, 4_000_000)]), Some(0.5));
+    assert_eq!(measured(&[(1_000, 5_000_000), (3_000, 8_000_000)]), Some(0.5));
+    assert_eq!(measured(&[(1_000, 10_000)]), Some(100.0), "as few as tell something");
+    assert_eq!(measured(&[(999, 10_000)]), None);
+    assert_eq!(measured(&[(1_000, 0)]), None, "no time was measured");
+}

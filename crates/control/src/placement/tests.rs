@@ -205,3 +205,62 @@ fn what_does_not_fit_burdens_cores_with_priority_as_little_as_can_be() {
     assert_eq!(crowded.fit(&costs, alike(300), 1, &Balancer::default()), None);
     assert_eq!(crowded, even);
 }
+
+#[test]
+fn what_takes_over_is_of_as_many_shards_and_cores_and_offloads_what_may_be() {
+    let now = Placement::new(3, 2);
+    let changed = |change: &dyn Fn(&mut Placement)| {
+        let mut next = now.clone();
+        change(&mut next);
+        next.can_follow(&now)
+    };
+    assert!(changed(&|_| {}));
+    assert!(changed(&|next| next.owners = vec![1, 1, 0]), "any core is a worker");
+    assert!(changed(&|next| next.ratios[0] = BUCKETS), "a whole shard may be offloaded");
+    assert!(changed(&|next| next.masks[0] = BUCKETS - 1), "and its last bucket be the first");
+    assert!(changed(&|next| next.offloaders = vec![Some(1), Some(0)]));
+    let refused: [(&str, &dyn Fn(&mut Placement)); 11] = [
+        ("fewer owners", &|next| next.owners.truncate(2)),
+        ("fewer ratios", &|next| next.ratios.truncate(2)),
+        ("fewer masks", &|next| next.masks.truncate(2)),
+        ("fewer cores", &|next| next.offloaders.truncate(1)),
+        ("more cores", &|next| next.offloaders.push(None)),
+        ("priority", &|next| next.offloadable = REGULAR_BUCKETS),
+        ("a worker that is no core", &|next| next.owners[0] = 2),
+        ("more than all buckets", &|next| next.ratios[0] = BUCKETS + 1),
+        ("an order that there is not", &|next| next.masks[0] = BUCKETS),
+        ("an offloader that is no core", &|next| next.offloaders[0] = Some(2)),
+        ("to itself", &|next| next.offloaders[1] = Some(1)),
+    ];
+    for (what, change) in refused {
+        assert!(!changed(change), "{what}");
+    }
+    let now = now.with_priority();
+    let with = |ratio, mask| Placement { ratios: vec![ratio; 3], masks: vec![mask; 3], ..now.clone() };
+    assert!(with(REGULAR_BUCKETS, REGULAR_BUCKETS - 1).can_follow(&now));
+    assert!(!with(REGULAR_BUCKETS + 1, 0).can_follow(&now) && !with(0, REGULAR_BUCKETS).can_follow(&now));
+}
+
+/// Which shards a core gives away, to the packet. Costs of shards are 64 times these numbers, and a core may have twice that to do.
+#[test]
+fn a_core_gives_away_the_lightest_shard_that_is_enough() {
+    let relieved = |owners: &[u16], costs: &[u64], pinned: &[bool]| {
+        let costs: Vec<Buckets> = costs.iter().map(|cost| even(*cost)).collect();
+        let mut placement = Placement { owners: owners.to_vec(), ..Placement::new(owners.len(), 2) };
+        let balancer = Balancer { pinned: pinned.to_vec(), ..Balancer::default() };
+        placement.relieve(2, 2, &costs, alike(128), &balancer);
+        let is_offloaded = placement.ratios.iter().any(|ratio| *ratio > 0);
+        (placement.owners, is_offloaded)
+    };
+    let (none, some): (&[bool], &[bool]) = (&[], &[true, false, false]);
+    assert_eq!(relieved(&[0, 0], &[1, 1], none), (vec![0, 0], false), "as much as it may");
+    assert_eq!(relieved(&[0, 0, 0, 1], &[1, 1, 1, 1], none), (vec![1, 0, 0, 1], false), "as much as fits");
+    assert_eq!(relieved(&[0, 0, 0], &[1, 1, 1], some), (vec![0, 1, 0], false), "what is pinned stays");
+    assert_eq!(relieved(&[0, 0], &[2, 1], none), (vec![0, 1], false), "the lightest");
+    assert_eq!(relieved(&[0, 0, 0], &[1, 2, 1], none), (vec![0, 1, 0], false), "that is enough");
+    // Where none is enough, the heaviest that fits; then the next one.
+    assert_eq!(relieved(&[0, 0, 0, 0], &[1, 1, 1, 1], none), (vec![1, 0, 0, 1], false));
+    assert_eq!(relieved(&[0, 0, 0], &[1, 2, 3], none), (vec![0, 1, 0], false));
+    // What costs nothing is no help, and what does not fit is offloaded in part.
+    assert_eq!(relieved(&[0, 0], &[3, 0], none), (vec![0, 0], true));
+}
