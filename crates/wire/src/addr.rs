@@ -1,3 +1,5 @@
+//! An IP address of either family in 16 bytes; IPv4 is mapped into IPv6.
+
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -81,7 +81,7 @@ impl Difference {
         Difference(self.0 + other.0)
     }
 
-    /// The same as a sum that others are added to.
+    /// The change as a sum that others are added to.
     #[inline]
     pub(crate) fn sum(self) -> Sum {
         // Divisible by 65,535, and larger than what 2^16 words can add up to: no sum is negative.
@@ -95,7 +95,7 @@ impl Difference {
         self.sum().folded().mend(checksum);
     }
 
-    /// The same of UDP: see [`Change::mend_udp`].
+    /// Writes the change to a UDP checksum: see [`Change::mend_udp`].
     #[inline]
     pub(crate) fn mend_udp(self, checksum: &mut [u8; 2]) {
         self.sum().folded().mend_udp(checksum);
@@ -146,7 +146,8 @@ impl Change {
         *checksum = sum.wrapping_sub(is_less.into()).to_ne_bytes();
     }
 
-    /// The same of UDP (RFC 768): 0 says that there is no checksum, and one that becomes 0 is sent as 0xffff.
+    /// Writes the change to a UDP checksum (RFC 768): 0 says that there is no checksum, and one that becomes 0 is
+    /// sent as 0xffff.
     #[inline]
     pub(crate) fn mend_udp(self, checksum: &mut [u8; 2]) {
         if *checksum != [0, 0] {

@@ -1,3 +1,5 @@
+//! Header changes as data, and which of them a packet can take.
+
 mod applicable;
 mod apply;
 mod icmp;
@@ -22,10 +24,10 @@ use crate::{Addr, Fields, Headers, Marks, protocol};
 /// | addresses | IP of the address's family; an IPv4-mapped one counts as IPv4 |
 /// | ports | TCP, UDP, DCCP; SCTP unless fragmented or longer than 65,534 bytes; ICMP as far as it has them: see [`IcmpPorts`](crate::IcmpPorts). Not later fragments |
 ///
-/// Of an ICMP error whose quote can be read, the quoted packet is edited with it: a new source becomes the quoted
+/// An ICMP error whose quote can be read has the quoted packet edited with it: a new source becomes the quoted
 /// destination, a new destination the quoted source, addresses and ports (RFC 5508 §4).
 ///
-/// Of a malformed packet, the layers before the defect are edited.
+/// A malformed packet is edited in the layers before the defect.
 ///
 /// One cache line, of which only `set` is read or written where there are no edits.
 #[derive(Clone, Copy)]

@@ -1,3 +1,5 @@
+//! Sets of header fields.
+
 use bitflags::bitflags;
 
 bitflags! {

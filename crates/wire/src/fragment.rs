@@ -1,3 +1,5 @@
+//! Reads which part of which datagram a fragment carries.
+
 use crate::parse::{extension_len, ip_protocol};
 use crate::{Addr, Headers, Marks};
 

@@ -1,3 +1,5 @@
+//! The parsed header vector of a packet, and the numbers of protocols and TCP flags.
+
 use bitflags::bitflags;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -89,7 +91,7 @@ bitflags! {
         const LATER_FRAGMENT = 1 << 3;
         /// Has a VLAN tag.
         const VLAN = 1 << 4;
-        /// Comes from outside, in a chain that has an inside; whoever parses packets for a chain decides it from the
+        /// Comes from outside, in a chain that has an inside; what parses packets for a chain decides it from the
         /// headers as received, and later from the interface. Nothing sets it here.
         const FROM_OUTSIDE = 1 << 5;
         /// The capture cut the frame (snap length); lengths are those of the wire.

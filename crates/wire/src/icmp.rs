@@ -19,7 +19,7 @@ use crate::{Addr, Fields, Headers, Marks, protocol};
 /// Errors are types 3, 4, 11 and 12 (RFC 792). A quote can be read if it has the whole IPv4 header, is no later
 /// fragment, has 8 bytes behind the header of TCP, UDP or a query, and was sent by whom the error goes to.
 ///
-/// Of ICMPv6 they are types 1 to 4 (RFC 4443). There TCP or UDP has to follow the quoted IPv6 header at once.
+/// ICMPv6 errors are types 1 to 4 (RFC 4443). There TCP or UDP has to follow the quoted IPv6 header at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IcmpPorts {
     /// A query's request.
@@ -147,7 +147,7 @@ impl Quote {
 }
 
 impl Quote {
-    /// The same in an ICMPv6 message.
+    /// Finds the quote of an ICMPv6 error. `None` if the message is no error, or its quote cannot be read.
     pub(crate) fn find_v6(message: &[u8]) -> Option<Quote> {
         if !matches!(message.first()?, 1..=4) {
             return None;

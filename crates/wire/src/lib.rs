@@ -4,9 +4,9 @@
 //! |---|---|
 //! | [`parse`](fn@parse) | one pass over a frame's bytes gives one [`Headers`], 64 bytes, plain old data |
 //! | [`Headers`] | the parsed header vector: everything that state may depend on |
-//! | [`verify`](fn@verify) | whether a frame's checksums are right, for whoever asks |
+//! | [`verify`](fn@verify) | whether a frame's checksums are right, on demand |
 //! | [`internet_checksum`] | the checksum of headers that are built anew |
-//! | [`fragment`](fn@fragment) | which part of which datagram a fragment carries, for whoever asks |
+//! | [`fragment`](fn@fragment) | which part of which datagram a fragment carries, on demand |
 //! | [`Edits`] | header changes as data; [`apply`] writes them and updates checksums (RFC 1624) |
 //! | [`Stamp`] | a packet's sequence number and time, given once, by the sequencer |
 //!

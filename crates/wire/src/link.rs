@@ -1,3 +1,5 @@
+//! Link types, by their numbers in pcap files.
+
 /// What a frame begins with. The numbers are those of the pcap link-type registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum LinkType {

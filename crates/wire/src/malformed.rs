@@ -1,3 +1,5 @@
+//! The reasons for which a packet is malformed, and the layer that each is about.
+
 /// Why a packet is malformed: which header could not be believed.
 ///
 /// The order is stable: reports index by it.
@@ -148,7 +150,8 @@ impl Malformed {
         }
     }
 
-    /// Whether it takes other packets to find this reason, as whoever follows the fragments of datagrams does. So it is
+    /// Whether it takes other packets to find this reason: the check of fragments finds it, which has their
+    /// datagrams. So it is
     /// found where packets enter, and goes with the packet from there.
     pub fn is_of_datagrams(self) -> bool {
         matches!(

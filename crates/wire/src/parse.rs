@@ -1,3 +1,5 @@
+//! Parses frames into headers: one pass, from the link header to the transport's.
+
 mod batch;
 mod bytes;
 mod ip;

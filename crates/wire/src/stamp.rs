@@ -1,3 +1,5 @@
+//! Stamps: the sequence number and time that a packet gets once.
+
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// A packet's place in the order of packets: all that a step may know of time.
@@ -20,7 +22,8 @@ pub struct Stamp {
 pub struct Stamper {
     next: Stamp,
     ran_back: RanBack,
-    /// Of the last packets, one after the other, that ran back: the number before the first, and the last one's.
+    /// Describes the latest unbroken stretch of packets that ran back: the number before its first, and its last
+    /// one's.
     behind: (u64, u64),
 }
 

@@ -1,3 +1,5 @@
+//! Verifies the checksums of a frame.
+
 use crate::checksum::{fold, sum};
 use crate::edits::has_segments_left;
 use crate::parse::{extension_len, ip_protocol};

@@ -18,7 +18,7 @@ fn tcp(is_ipv6: bool) -> Vec<u8> {
     packet
 }
 
-/// The same, as a system hands it to a card: the field holds the pseudo-header's sum.
+/// The packet as a system hands it to a card for the checksum: the field holds the pseudo-header's sum.
 fn left(packet: &[u8]) -> Vec<u8> {
     let l4 = if packet[0] >> 4 == 4 { 20 } else { 40 };
     let addresses = if l4 == 20 { &packet[12..20] } else { &packet[8..40] };

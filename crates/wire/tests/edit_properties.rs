@@ -137,7 +137,7 @@ proptest! {
     }
 }
 
-/// Of what [`Edits::needs`] names, nothing can be left out: each time there is a packet that shows it.
+/// [`Edits::needs`] names nothing too much: for each field that it names there is a packet that shows the need.
 #[test]
 fn edits_need_no_less() {
     let tcp = Headers {

@@ -112,7 +112,7 @@ fn tiny_first_fragments_are_malformed() {
 }
 
 proptest! {
-    /// Of any bytes, with any headers: no panic, and what parse calls a fragment has a place.
+    /// Any bytes with any headers: no panic, and what parse calls a fragment has a place.
     #[test]
     fn any_bytes(frame in prop::collection::vec(any::<u8>(), 0..200), more in 0..100u32, other in packets::packet()) {
         let frames = [(LinkType::RawIp, &frame), (other.link, &other.frame)];

@@ -133,7 +133,7 @@ fn identifiers_and_quoted_ports_are_where_ports_are() {
                 let expected = IcmpPorts::Error { protocol: number, is_from_destination };
                 assert_eq!(error.icmp_ports(), Some(expected));
                 assert_eq!(error.protocol, protocol::ICMP);
-                // Whom the quoted packet went to, whoever says so.
+                // The destination of the quoted packet does not depend on who sent the error.
                 assert_eq!(error.quoted_destination(), Some(Addr::v4(PEER.0)));
                 let mut forgotten = error;
                 forgotten.forget_quoted_destination();
@@ -255,7 +255,7 @@ fn what_an_icmpv6_error_quotes_is_where_ports_are() {
         let expected = IcmpPorts::Error { protocol: protocol::TCP, is_from_destination };
         assert_eq!((found.icmp_ports(), found.ack), (Some(expected), Headers::word_of(Addr(host6(2)))));
     }
-    // A message that is no error, a quote of somebody else's packet, one that is too short.
+    // A message that is no error, a quote of another host's packet, one that is too short.
     for (kind, to, len) in [(129, host6(1), 600), (1, host6(3), 600), (1, host6(1), 47)] {
         let found = headers(&error6(kind, host6(9), to, &quoted, len));
         assert_eq!(

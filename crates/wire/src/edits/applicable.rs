@@ -38,7 +38,8 @@ impl Edits {
         self.set & taken
     }
 
-    /// The same, MAC addresses aside, where few rules decide: a whole TCP or UDP packet over IPv4 takes
+    /// The fields that can be edited, MAC addresses aside, where few rules decide: a whole TCP or UDP packet over
+    /// IPv4 takes
     /// all but addresses of the other family. `None` for other packets, and with a VLAN edit.
     #[inline]
     pub(super) fn applicable_to_plain(&self, headers: &Headers) -> Option<Fields> {

@@ -1,3 +1,5 @@
+//! Applies edits to a frame, layer by layer, and updates its checksums.
+
 mod plain;
 
 use core::fmt;

@@ -48,7 +48,8 @@ impl Edits {
         self.write_quoted_transport(set, quoted, transport, addresses, difference);
     }
 
-    /// The same of an ICMPv6 message, whose checksum covers the packet's `addresses`, too.
+    /// Edits an ICMPv6 message, the packet that it quotes included. Its checksum covers the packet's `addresses`,
+    /// too.
     #[cold]
     pub(super) fn write_icmpv6(
         &self,

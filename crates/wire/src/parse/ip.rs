@@ -1,3 +1,5 @@
+//! Parses IPv4 and IPv6 headers, extension headers included.
+
 use super::bytes::{be16, saturate};
 use crate::{Addr, Headers, Malformed, Marks};
 

@@ -1,3 +1,5 @@
+//! Parses link headers and VLAN tags.
+
 use super::bytes::be16;
 use crate::{Headers, LinkType, Malformed, Marks};
 

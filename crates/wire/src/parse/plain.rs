@@ -1,3 +1,5 @@
+//! The fast path of the parser: TCP or UDP over IPv4 in untagged Ethernet.
+
 use super::bytes::{be16, be32};
 use super::tcp_options;
 use crate::{Addr, Headers, Marks, protocol};

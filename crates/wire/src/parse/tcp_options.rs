@@ -1,3 +1,5 @@
+//! Parses TCP options.
+
 use crate::{Headers, Marks, tcp_flags};
 
 const END: u8 = 0;

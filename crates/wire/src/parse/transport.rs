@@ -1,3 +1,5 @@
+//! Parses transport headers: TCP, UDP, DCCP, SCTP and ICMP.
+
 use super::bytes::{be16, be32};
 use super::ip::Packet;
 use super::tcp_options;

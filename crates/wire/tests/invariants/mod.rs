@@ -108,7 +108,7 @@ pub fn edits_of(plan: &[u8; PLAN_LEN], is_v4: bool) -> Edits {
     edits
 }
 
-/// The same, over edits that are there.
+/// Adds the edits that `plan` says to those that are in `edits` already.
 pub fn add_edits(edits: &mut Edits, plan: &[u8; PLAN_LEN], is_v4: bool) {
     let has = |bit: u32| plan[0] & 1 << bit != 0;
     let addr = |octets: &[u8]| match is_v4 {
