@@ -31,8 +31,7 @@ impl<'a, Pool> Cx<'a, Pool> {
         Cx { stamp, edits, pool, events, seed }
     }
 
-    /// The same again, to be handed to a function that is not inlined, so that this one can stay in
-    /// registers.
+    /// Borrows this context for a call of a function that is not inlined, so that this one can stay in registers.
     #[inline]
     pub fn reborrow(&mut self) -> Cx<'_, Pool> {
         let Cx { stamp, edits, pool, events, seed } = self;

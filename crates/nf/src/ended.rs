@@ -1,3 +1,5 @@
+//! The records of flows that have ended, kept by one core for a report: sums, sizes, and the largest records whole.
+
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
@@ -144,7 +146,7 @@ pub fn began_anew(before: [u64; 2], after: [u64; 2]) -> bool {
 }
 
 impl<K: FlowKey, S: IntoBytes + Immutable> Ord for Record<K, S> {
-    /// Of equal ranks the one with the smaller key is larger: lists are by rank, then by key.
+    /// Lists are by rank, then by key: among equal ranks the record with the smaller key is larger.
     fn cmp(&self, other: &Self) -> Ordering {
         let by_rank = self.rank.cmp(&other.rank);
         let by_key = || other.key.as_bytes().cmp(self.key.as_bytes());

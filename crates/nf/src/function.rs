@@ -1,3 +1,5 @@
+//! The trait of network functions, and the extras, guarantees and promises that a function may declare beside it.
+
 #![expect(
     clippy::type_complexity,
     reason = "a field's type is the signature of the function that goes there"
@@ -470,8 +472,8 @@ pub enum WhenShared {
     /// Over all records that a key ever had, [`Records::totals`] add up to what they do on one core.
     /// Every step of a record raises the first of them; one that does not begins a new record.
     Totals,
-    /// Of each key, what passes in a run is at most [`Guarantees::bound`] of the time from its first
-    /// packet to its last. A packet passes, with its [`Guarantees::amount`], if it is forwarded and did
+    /// What passes of one key in a run is at most [`Guarantees::bound`] of the time from the key's first packet to
+    /// its last. A packet passes, with its [`Guarantees::amount`], if it is forwarded and did
     /// not count event `over`. And it has to pass unless more than the bound would pass with it, in some stretch of
     /// time that ends with it, by the times that steps see: so traffic that asks for more gets its rate, less one burst.
     Bound {

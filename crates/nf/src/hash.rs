@@ -1,9 +1,12 @@
+//! Hashes: a seeded one for the keys of tables, a plain one for digests, and one that outsiders cannot foretell.
+
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
 use siphasher::sip::SipHasher24;
 
 /// Hash of plain bytes, for digests and for what nobody gains by collisions.
 ///
-/// The same on every core, run and machine of one byte order. It multiplies by constants that everybody knows, so an outsider
+/// The result is equal on every core, run and machine of one byte order. It multiplies by constants that everybody
+/// knows, so an outsider
 /// can choose bytes that collide, whatever the seed: tables have a [`Hasher`], and what nobody may foretell is [`drawn`].
 #[inline]
 pub fn hash_bytes(bytes: &[u8], seed: u64) -> u64 {
@@ -24,7 +27,7 @@ pub fn drawn(bytes: &[u8], seed: u64) -> u64 {
 /// from the seed, too. With constants there, a word that equals one of them makes a product 0, and all that was hashed before
 /// vanishes.
 ///
-/// The same on every core, run and machine of one byte order.
+/// Its results are equal on every core, run and machine of one byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hasher(RapidSecrets);
 

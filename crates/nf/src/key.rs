@@ -68,7 +68,7 @@ impl Short {
 
     /// Stands for two addresses, two ports and a protocol: holds them if the addresses are IPv4.
     ///
-    /// Takes numbers, not the key: a key whose bytes someone may look at has to be in memory.
+    /// Takes numbers, not the key: a key whose bytes are read has to be in memory.
     #[inline]
     fn of_ends(ends: [(Addr, u16); 2], protocol: u8) -> Short {
         let [(a, a_port), (b, b_port)] = ends;
@@ -81,7 +81,7 @@ impl Short {
         }
     }
 
-    /// The same of IPv4 addresses.
+    /// Does what [`of_ends`](Self::of_ends) does for ends that are known to be IPv4.
     #[inline]
     fn of_ipv4_ends(ends: [([u8; 4], u16); 2], protocol: u8) -> Short {
         let [(a, a_port), (b, b_port)] = ends;
@@ -175,7 +175,8 @@ pub struct AddrPair {
 
 /// One end of a flow, the sending one: what a NAT maps (RFC 4787 §4.1).
 ///
-/// Of ICMP over IPv4, a request's end is its sender with the query's identifier, and protocol ICMP (RFC 5508 §3.1).
+/// A request of ICMP over IPv4 has as its end the sender with the query's identifier, and protocol ICMP (RFC 5508
+/// §3.1).
 /// An error from the destination of the packet that it quotes is of the end that the quoted packet was for, with
 /// the quoted protocol. What else ICMP has is of no end: its protocol is [`SrcEndpoint::NO_PROTOCOL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -405,7 +406,8 @@ impl Connection {
         }
     }
 
-    /// Of two IPv4 addresses, source and destination: each end is one number, and the ends are ordered as numbers. What
+    /// Stands for a packet between two IPv4 addresses, source and destination: each end is one number, and the ends
+    /// are ordered as numbers. What
     /// stands for both is then one rotation of addresses and one of ports away from how the packet has them.
     #[inline]
     fn short_between(addrs: [[u8; 4]; 2], headers: &Headers) -> Short {

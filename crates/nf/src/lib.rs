@@ -2,8 +2,8 @@
 //!
 //! A function states three things and nothing else: which header fields it reads
 //! ([`NetworkFunction::project`]), which key selects its state ([`NetworkFunction::key`]), and how
-//! one packet steps that state ([`NetworkFunction::step`]). Whoever knows these can shard it, lock
-//! it, replicate it, migrate it, batch and prefetch it.
+//! one packet steps that state ([`NetworkFunction::step`]). These suffice to shard it, lock it, replicate it,
+//! migrate it, batch and prefetch it.
 //!
 //! A step sees no packet bytes, no clock, no random generator and no thread: the same sequence of
 //! metas and stamps gives the same states and verdicts on every core, however batches were cut.

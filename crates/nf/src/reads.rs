@@ -1,3 +1,5 @@
+//! Checks by trial that a function reads the header fields that it declares, and no others.
+
 use core::fmt;
 
 use alloc::vec::Vec;

@@ -1,3 +1,5 @@
+//! What a function reports in text: a table after a run, and the values of one flow's state for a trace.
+
 use alloc::string::String;
 use alloc::vec::Vec;
 

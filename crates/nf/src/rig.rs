@@ -1,3 +1,5 @@
+//! A rig for a function's own tests: one function on one core, with a plain map as its table.
+
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use alloc::{vec, vec::IntoIter};
@@ -79,7 +81,7 @@ impl<F: NetworkFunction> Rig<F> {
         }
     }
 
-    /// The same with the seed that [`Cx::random`] draws from.
+    /// Sets the seed that [`Cx::random`] draws from.
     pub fn with_seed(self, seed: u64) -> Rig<F> {
         Rig { seed, ..self }
     }
@@ -93,7 +95,7 @@ impl<F: NetworkFunction> Rig<F> {
         self.packet_with_payload(time_ns, headers, &[])
     }
 
-    /// The same with a payload, for a function that inspects it.
+    /// Steps the function as [`Rig::packet`] does, with a packet that has a payload for the function to inspect.
     pub fn packet_with_payload(&mut self, time_ns: u64, headers: &Headers, payload: &[u8]) -> Verdict {
         let stamp = self.stamper.stamp(time_ns);
         let verdict = self.step(stamp, headers);

@@ -1,3 +1,5 @@
+//! Random packet headers, drawn from a seed, for tests and for checks by trial.
+
 use alloc::vec::Vec;
 
 use wire::{Headers, LinkType, Marks, protocol, tcp_flags};

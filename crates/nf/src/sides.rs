@@ -1,3 +1,5 @@
+//! The inside and the outside of a chain, as network prefixes.
+
 use crate::prefix::PrefixSet;
 
 /// The two sides that a function such as a NAT stands between: see

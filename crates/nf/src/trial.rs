@@ -47,7 +47,7 @@ impl<'a, F: NetworkFunction> Trial<'a, F> {
         Trial { function, pool: (F::EXTRAS.pool.make)(function), twin: None, twins_differ: false, drawn: 0 }
     }
 
-    /// The same with a second pool.
+    /// A trial of `function` with a second pool.
     pub(crate) fn with_twin(function: &'a F) -> Self {
         let trial = Trial::new(function);
         Trial { twin: Some(trial.pool.clone()), ..trial }

@@ -1,3 +1,5 @@
+//! The verdict of a step: forward the packet, or drop it for a reason.
+
 /// What becomes of a packet.
 ///
 /// Any verdict but [`Verdict::Forward`] ends the chain for this packet: later functions do not see it.

@@ -1,3 +1,5 @@
+//! Tests of the hashes: fixed values, and keys that an outsider would choose to make them collide.
+
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
