@@ -1,3 +1,5 @@
+//! A cache line of plain bytes, the unit in which memory is laid out and copied.
+
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Bytes of a cache line.

@@ -1,3 +1,5 @@
+//! Prefetches: they ask the processor for cache lines that are needed soon.
+
 use crate::LINE_BYTES;
 
 /// Asks for the `lines` cache lines from `at` on, to be read or written soon. No effect but on time,
