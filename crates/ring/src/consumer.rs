@@ -1,3 +1,5 @@
+//! The end of a ring that items are popped from.
+
 use std::fmt;
 
 use crate::shared::Shared;

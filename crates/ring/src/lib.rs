@@ -30,7 +30,7 @@
 //! only where the value it saw last does not do: a stale one says too few items, or too few free slots,
 //! never too many. A batch is published by one store, however many items it has.
 //!
-//! **Whoever sees that the other side is gone has also seen all it did before.** So a consumer that finds
+//! **A side that sees that the other is gone has also seen all it did before.** So a consumer that finds
 //! [`Consumer::is_abandoned`] and *then* finds the ring empty has seen every item; asked in the other
 //! order, an item may come in between. Items that nobody popped are dropped with the ring, when both ends
 //! are gone.

@@ -241,7 +241,7 @@ impl<T: Copy> Column<T> {
         self.write_from(writer, first, item);
     }
 
-    /// The same from number `first` on.
+    /// Writes `item(n)` to the columns of `writer`'s turn, as `write` does, from number `first` on.
     #[inline]
     pub(crate) fn write_from(&self, writer: &mut Writer, first: usize, mut item: impl FnMut(usize) -> T) {
         assert!(Arc::ptr_eq(&self.cursor, &writer.cursor), "a writer of this log");

@@ -147,7 +147,7 @@ fn consumer_leaves() {
     });
 }
 
-/// Whoever sees that the other end is gone may touch what its thread touched before.
+/// An end that sees that the other is gone may touch what the other's thread touched before.
 fn leaving_orders_memory() {
     model(None, || {
         let (producer, consumer) = ring::<()>(1);

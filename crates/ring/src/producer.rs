@@ -1,3 +1,5 @@
+//! The end of a ring that items are pushed to.
+
 use std::fmt;
 
 use crate::shared::Shared;

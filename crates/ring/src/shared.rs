@@ -1,3 +1,5 @@
+//! The memory that both ends of a ring share: slots, and the two positions.
+
 use std::mem::MaybeUninit;
 
 use crossbeam_utils::CachePadded;

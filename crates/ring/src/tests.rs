@@ -1,3 +1,5 @@
+//! Tests of rings, logs and broadcasts, on one thread and on several.
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -402,7 +404,7 @@ fn a_slot_is_one_writers_with_readers_and_without() {
     }
 }
 
-/// Whoever debugs a core that waits sees how far each end has come.
+/// An end's `Debug` output shows how far both ends have come, for debugging a core that waits.
 #[test]
 fn ends_are_shown_with_how_far_they_have_come() {
     let (mut producer, mut consumer) = ring(2);

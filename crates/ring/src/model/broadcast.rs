@@ -1,3 +1,6 @@
+//! Models of the broadcast that loom checks: each item reaches every reader, and no slot is written while it is
+//! read.
+
 use loom::thread;
 
 use super::{RACE, finds, model};
@@ -9,7 +12,7 @@ fn all_arrive() {
     all_arrive_with(Some(3));
 }
 
-/// The same where so many threads at most are interrupted while they could go on.
+/// [`all_arrive`] with a bound on how many threads are interrupted while they could go on.
 fn all_arrive_with(preemptions: Option<usize>) {
     model(preemptions, || {
         let (mut publisher, mut readers) = broadcast(1, 2);

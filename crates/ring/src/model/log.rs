@@ -1,3 +1,5 @@
+//! Models of the log that loom checks: two writers, readers, and slots that are claimed again.
+
 use loom::thread;
 
 use super::{RACE, finds, model};
