@@ -1,3 +1,5 @@
+//! The layout of history items as a trait, and the form that a prefix's fixed header states.
+
 use wire::Headers;
 
 use crate::format::Version;

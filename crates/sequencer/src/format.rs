@@ -1,3 +1,5 @@
+//! The wire format of history: versions, limits, and the fixed header of a prefix.
+
 use zerocopy::big_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -103,8 +105,8 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Of a frame that begins with history of a version that is read here, or with an outer Ethernet header and then
-    /// that. For whoever sets a receiver up for what comes.
+    /// Reads the kind from a frame that begins with history of a version that is read here, or with an outer
+    /// Ethernet header and then that. `None` for other frames. It serves to set up a receiver for what comes.
     pub fn of(frame: &[u8]) -> Option<Kind> {
         let (header, rest) = PrefixHeader::ref_from_prefix(&frame[header_offset(frame)?..]).ok()?;
         let version = Version::of(header.version)?;

@@ -1,3 +1,5 @@
+//! Parses the history that a packet carries, and reads its items where they lie.
+
 use core::iter::FusedIterator;
 
 use wire::{Headers, LinkType, Malformed, Stamp};
@@ -17,7 +19,7 @@ pub struct History<'a, L = ItemLayout> {
     layout: &'a L,
     item_len: usize,
     stamp: Stamp,
-    /// Of the packet; of a flush, any.
+    /// The packet's link type; a flush has any.
     link: LinkType,
     refused: Option<Malformed>,
     is_flush: bool,

@@ -1,3 +1,5 @@
+//! The layout of items of version 1: which bytes of the headers an item holds.
+
 use core::fmt;
 
 use wire::Headers;
@@ -124,7 +126,8 @@ impl ItemLayout {
         (headers, time_ns)
     }
 
-    /// The same where the headers have their place already, which saves moving 64 bytes.
+    /// Reads an item into headers that have their place already, which saves moving 64 bytes. Returns what `read`
+    /// returns beside them.
     ///
     /// # Panics
     /// If `item` is not [`item_len`](Self::item_len) bytes long.
@@ -183,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// The same in plain words: byte by byte.
+    /// What an item has to hold, in plain code: byte by byte.
     fn packed(headers: &Headers, time_ns: u64, mask: u64) -> Vec<u8> {
         let kept = headers.as_bytes().iter().enumerate().filter(|(i, _)| (mask | 1 << 63) >> i & 1 == 1);
         time_ns.to_le_bytes().into_iter().chain(kept.map(|(_, byte)| *byte)).collect()

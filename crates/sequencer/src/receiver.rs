@@ -1,3 +1,5 @@
+//! Follows one core's packets: which history items are new to it, and which packets it missed.
+
 use core::ops::Range;
 
 use crate::form::Layout;

@@ -1,3 +1,5 @@
+//! The reasons for which a packet with history is rejected.
+
 use thiserror::Error;
 
 /// Why a packet with history is not taken.

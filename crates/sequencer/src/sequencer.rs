@@ -1,3 +1,5 @@
+//! The sequencer: stamps packets, assigns them to cores in turn, and writes their history.
+
 use alloc::boxed::Box;
 use alloc::vec;
 

@@ -1,3 +1,5 @@
+//! The layout of items of version 2: keys and metas of a chain's functions in place of headers.
+
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -54,7 +56,7 @@ pub enum Part<'a> {
 /// Where a part is in each item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Of its first byte.
+    /// Offset of its first byte in an item.
     pub at: usize,
     /// How many bytes it has.
     pub len: usize,
@@ -144,7 +146,7 @@ impl Place {
         &item[self.at..self.at + self.len]
     }
 
-    /// The same, to be written.
+    /// The part's bytes in `item`, to be written.
     #[inline]
     pub fn of_mut<'a>(&self, item: &'a mut [u8]) -> &'a mut [u8] {
         &mut item[self.at..self.at + self.len]

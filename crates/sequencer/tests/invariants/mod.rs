@@ -124,7 +124,7 @@ pub fn check_bytes(bytes: &[u8], layout: &ItemLayout) -> Result<(), String> {
     Ok(())
 }
 
-/// The same of any layout, by the bytes of items.
+/// Checks the invariants of one layout, with the items that `bytes` make.
 pub fn check_items<L: Layout>(bytes: &[u8], layout: &L) -> Result<(), String> {
     let plain = raw(bytes, layout.form());
     let (history, plain) = match (History::parse(bytes, layout), plain) {
