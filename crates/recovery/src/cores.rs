@@ -1,3 +1,5 @@
+//! A set of cores, one bit for each.
+
 use std::fmt;
 
 /// Cores that share logs, at most: one bit stands for each.

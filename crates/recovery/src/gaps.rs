@@ -1,3 +1,5 @@
+//! Counts missed items on a core where nothing is recovered.
+
 use std::ops::Range;
 
 /// A core's count of what it misses where nothing is recovered: its replica may then differ from the others.

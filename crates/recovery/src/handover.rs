@@ -1,3 +1,5 @@
+//! Hands states from core to core, for a replica that is too far behind to be rebuilt from logs.
+
 use std::mem;
 use std::sync::PoisonError;
 
@@ -91,7 +93,8 @@ impl<S> Handover<S> {
         };
     }
 
-    /// This core has come to its end. Says whether all have: until then somebody may ask.
+    /// This core has come to its end. Returns whether all have: until then another core may ask this one for its
+    /// state.
     pub fn leave(&mut self) -> bool {
         // Nothing but the number is passed.
         if !mem::replace(&mut self.has_left, true) {

@@ -20,7 +20,7 @@ use crate::core_loop::{Core, cores, flush, got, packet};
 use crate::sync::{Fault, plant};
 use crate::{Found, log};
 
-/// Turns after which whoever still waits waits for ever.
+/// A thread that still waits after this many turns waits for ever.
 const ENDLESS: usize = 50;
 
 fn model(preemptions: Option<usize>, run: impl Fn() + Send + Sync + 'static) {
@@ -154,7 +154,7 @@ fn planted_numbers_not_looked_at_are_found() {
 #[derive(Clone, Copy)]
 struct Traffic {
     packets: u64,
-    /// Of packet `n`, bit `n`.
+    /// Bit `n` is set if packet `n` is lost.
     lost: u64,
     records: usize,
     flush: Flush,

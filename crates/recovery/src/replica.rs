@@ -1,3 +1,5 @@
+//! One core's part in the recovery: its log, its place in the sequence, and what it reads of the other cores' logs.
+
 use crossbeam_utils::CachePadded;
 
 use crate::cores::Cores;

@@ -19,7 +19,7 @@ use crate::{Advance, Counters};
 /// Runs of a test that is given no other number.
 const RUNS: u64 = 2_000;
 
-/// Rounds after which whoever still waits waits for ever.
+/// A core that still waits after this many rounds waits for ever.
 const ENDLESS: u64 = 100_000;
 
 /// The round after which no core begins to stall, so that a run comes to its end.

@@ -1,3 +1,5 @@
+//! Tests of the recovery, step by step on one thread.
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
