@@ -1,3 +1,5 @@
+//! Prefetches the buckets of a table that another thread may hold locked.
+
 use std::ptr;
 
 use memory::prefetch_lines;

@@ -220,7 +220,7 @@ impl<S: Copy> Cell<S> {
 /// One function's states of all flows, for several steps: see [`FlowTable::cells_mut`](crate::FlowTable::cells_mut).
 pub struct Cells<'a, S> {
     blocks: *mut u8,
-    /// Of the part in each block.
+    /// Offset of the part in each block, bytes.
     offset: usize,
     /// Bytes of a block.
     stride: usize,
@@ -252,7 +252,7 @@ impl<S> std::fmt::Debug for Cells<'_, S> {
 #[derive(Clone)]
 pub struct Parcel<K> {
     shape: Arc<[PartLayout]>,
-    /// Of one block.
+    /// Cache lines of one block.
     lines: usize,
     memory: Vec<Line>,
     key: PhantomData<fn() -> K>,
@@ -482,7 +482,8 @@ impl<K: FlowKey> Blocks<K> {
         self.memory[begin..begin + self.lines].copy_from_slice(from);
     }
 
-    /// Copies the first `used` blocks of another table whose parts have the same types: as bytes, whoever has them.
+    /// Copies the first `used` blocks of another table whose parts have the same types: as bytes, whether or not a
+    /// flow has them.
     pub(crate) fn copy_from(&mut self, other: &Blocks<K>, used: u32) {
         // As in `unpack`: all that may be read as a state was written as one.
         assert!(other.shape == self.shape && other.len == self.len, "a table of other states or size");

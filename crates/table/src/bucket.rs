@@ -1,3 +1,5 @@
+//! A bucket of the hash index: tags and block numbers in one cache line.
+
 use zerocopy::FromZeros;
 
 /// Entries in a bucket: what fits in one cache line beside the tags.

@@ -1,10 +1,12 @@
+//! The horizon: a lower bound on the time stamps of packets still to come, as of which flows may be forgotten.
+
 /// A time before which no packet will come any more, of any flow in a table: as of when flows may be forgotten.
 ///
 /// "Is this flow dead?" is two questions, and this type keeps them apart:
 ///
 /// - A packet asks whether *its own* flow is dead. The answer is by the packet's own time, a plain number of ns:
 ///   [`Cell::is_dead_at`](crate::Cell::is_dead_at).
-/// - Whoever wants memory back asks whether *another* flow is dead. A packet of that flow may still come that is
+/// - A core that wants memory back asks whether *another* flow is dead. A packet of that flow may still come that is
 ///   older than the newest packet seen: it waits for flows from another core, or it is on a core that lags. The
 ///   answer is by the oldest packet that may still come, which is the horizon. All that takes a flow from a table
 ///   without a packet of that flow takes a horizon: [`FlowTable::maintain`](crate::FlowTable::maintain),
@@ -16,7 +18,7 @@ pub struct Horizon {
 
 impl Horizon {
     /// Claims that no packet before `past_ns` will come any more, nor one that is stepped as of an earlier time.
-    /// Whoever claims says why: a test of the conformance tests lists all callers.
+    /// The caller says why that holds: a test of the conformance tests lists all callers.
     #[inline]
     pub const fn claim(past_ns: u64) -> Horizon {
         Horizon { past_ns }

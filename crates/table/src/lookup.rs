@@ -23,7 +23,7 @@ pub struct Wanted {
 const IN_PART: u64 = TAKEN << 1;
 
 impl Wanted {
-    /// Of no packet.
+    /// What a packet that looks nothing up has.
     pub const NONE: Wanted = Wanted { short: [0; 2], identity: IN_PART };
 
     /// By what stands for the key, and its [`hash`](crate::hash).
@@ -146,15 +146,16 @@ impl<K: FlowKey> FlowTable<K> {
         }
     }
 
-    /// In place of the first pass, for a packet of which somebody says which block its flow has: asks for that block. There need be
-    /// no such block.
+    /// Takes the place of the first pass for a packet that comes with the number of its flow's block: asks for that
+    /// block. There need be no such block.
     #[inline(always)]
     pub fn prefetch_block(&self, said: Slot) {
         self.blocks.prefetch(said.0);
     }
 
-    /// In place of the second pass: if the block that somebody spoke of has the flow with this key, what it is looked up by. Neither a
-    /// hash nor a bucket is needed then.
+    /// Takes the place of the second pass for a packet that comes with the number of its flow's block: if that
+    /// block has the flow with this key, returns what the flow is looked up by. Neither a hash nor a bucket is
+    /// needed then.
     #[inline(always)]
     pub fn wanted_at(&self, said: Slot, short: Short, key: impl FnOnce() -> K) -> Option<Wanted> {
         let identity = self.blocks.identity_of(said.0, short, key)?;

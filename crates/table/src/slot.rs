@@ -1,3 +1,5 @@
+//! The number of a flow's block.
+
 use zerocopy::{Immutable, IntoBytes};
 
 /// A block, by its number. It stays its flow's until [`FlowTable::maintain`](crate::FlowTable::maintain),
@@ -10,8 +12,8 @@ impl Slot {
     /// No block.
     pub const NONE: Slot = Slot(u32::MAX);
 
-    /// The block with this number, if there is one: for whoever was told of it, and checks. No table has so many that
-    /// `u32::MAX` is one.
+    /// The block with this number, which came from elsewhere: a table may have no such block, and the caller
+    /// checks. `u32::MAX` gives [`Slot::NONE`], since no table has so many blocks.
     #[inline]
     pub fn of_number(number: u32) -> Slot {
         Slot(number)
@@ -29,7 +31,7 @@ impl Slot {
         self.0 as usize
     }
 
-    /// The same as it is told on.
+    /// The number of the block as other cores get it: what [`Slot::of_number`] reads.
     #[inline]
     pub fn number(self) -> u32 {
         self.0

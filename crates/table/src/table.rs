@@ -1,3 +1,5 @@
+//! The flow table: a hash index over blocks, with insertion, expiry and eviction.
+
 use nf::{FlowKey, Hasher, Short, hash_bytes};
 
 use crate::ahead::Ahead;
@@ -30,7 +32,7 @@ const SWEPT_BLOCKS_MAX: u64 = 4096;
 /// pay for them; of 16, one is half-open in all but 2^-16 of cases if half of the table is.
 const RECLAIM_SCAN_BLOCKS: usize = 16;
 
-/// Of a linear congruential generator.
+/// The factor of a linear congruential generator (Knuth's MMIX).
 const DRAW_MULTIPLIER: u64 = 6_364_136_223_846_793_005;
 const DRAW_INCREMENT: u64 = 1_442_695_040_888_963_407;
 
@@ -182,7 +184,7 @@ impl<K: FlowKey> FlowTable<K> {
         hash(&self.hasher, short, key)
     }
 
-    /// Where the buckets are, for whoever may not read them yet.
+    /// Where the buckets are, for a thread that may not read them yet.
     pub fn ahead(&self) -> Ahead {
         Ahead::new(&self.buckets)
     }
@@ -219,7 +221,7 @@ impl<K: FlowKey> FlowTable<K> {
         self.blocks.cell(slot.0, part)
     }
 
-    /// The same, to be changed. After [`Cell::clear`] call [`FlowTable::has_lost_a_state`].
+    /// The part `part` of block `slot`, to be changed. After [`Cell::clear`] call [`FlowTable::has_lost_a_state`].
     #[inline]
     pub fn cell_mut<S: Copy>(&mut self, slot: Slot, part: Part<S>) -> &mut Cell<S> {
         self.blocks.cell_mut(slot.0, part)
@@ -321,7 +323,7 @@ impl<K: FlowKey> FlowTable<K> {
         }
     }
 
-    /// The same for flow number `index` of a parcel, if there is one, that [`FlowTable::unpack`] would take.
+    /// Prefetches the bucket of flow number `index` of a parcel, if there is one, for [`FlowTable::unpack`].
     #[inline]
     pub fn prefetch_bucket_for(&self, parcel: &Parcel<K>, index: usize) {
         if index < parcel.len() {

@@ -119,7 +119,7 @@ fn long_keys_are_a_map_at_all_loads() {
     is_a_map_at_all_loads::<FiveTuple>();
 }
 
-/// Over capacity nobody is found under another's key, whoever leaves may go, and no block is lost.
+/// Over capacity no key finds another's flow, every flow that is told to leave leaves, and no block is lost.
 fn loses_nothing_when_full<K: Numbered>(when_full: WhenFull) {
     let sizes = [(9 << 6, 9 << 7), (300, 310), (40, 45), (16, 40), (3, 8), (1, 2)];
     for (capacity, flows) in sizes.into_iter().filter(|(capacity, _)| is_quick(*capacity)) {

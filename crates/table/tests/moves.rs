@@ -162,7 +162,7 @@ fn packets_of_a_set_are_counted_where_they_are_the_first() {
     }
 }
 
-/// Whoever debugs a table sees how full it is, and no states, which may be of any type.
+/// A table's `Debug` output shows how full it is, and no states, which may be of any type.
 #[test]
 fn tables_are_shown_with_how_much_they_hold() {
     let mut table = Table::new();

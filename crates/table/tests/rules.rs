@@ -70,7 +70,7 @@ fn it_holds_what_its_capacity_says() {
     }
 }
 
-/// Whoever looks at all flows of a large table with few of them looks at few blocks, also when flows have come and gone.
+/// A walk over all flows of a large table with few of them looks at few blocks, also when flows have come and gone.
 #[test]
 fn blocks_to_look_at_are_as_many_as_there_were_flows_at_once() {
     let mut table = Table::new(1_000, Reject, 5);
@@ -112,7 +112,7 @@ fn a_full_table_rejects_or_evicts_the_flow_nearest_to_its_deadline() {
     assert_eq!(reject.holds([1, 2, 3, 4]), [true, false, true, true]);
 }
 
-/// What somebody says of a block holds of no key but that of the flow that has it now.
+/// A block's number finds only the flow that has the block now, whatever key it is tried with.
 #[test]
 fn a_block_is_its_flows_alone() {
     let mut table = Table::new(4, Reject, 3);
@@ -316,7 +316,7 @@ fn a_copy_has_the_others_flows_and_goes_its_own_way() {
     other.table.check();
 }
 
-/// The same where flows are few beside buckets, and only their own are copied.
+/// A copy of a table with few flows beside its buckets copies only their own, and has no other flows.
 #[test]
 fn a_copy_of_few_flows_in_a_large_table_has_no_others() {
     let table = || Table::new(3_000, Reject, 7);
