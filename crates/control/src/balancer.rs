@@ -1,3 +1,5 @@
+//! The balancer of RSS++: moves entries between cores until all have about the same load.
+
 /// Spreads entries over cores so that all have about the same load: the problem of RSS++ (Barbette et al.,
 /// CoNEXT'19), *imbalance plus transfers*, solved greedily.
 ///

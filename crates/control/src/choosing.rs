@@ -20,11 +20,11 @@ pub enum Spreading {
     Single,
     /// A hash picks the core.
     Rss,
-    /// The same, and entries of the indirection table follow the load.
+    /// A hash picks the core, and entries of the indirection table follow the load.
     Rsspp,
     /// Packets go to cores in turn, and each steps all of them.
     Scr,
-    /// The same, and cores take packets from one queue.
+    /// Packets go to cores in turn by one queue that all cores take them from, and each core steps all packets.
     ScrTurns,
     /// A hash picks the core. Shards of flows follow the load, and cores have others step some of theirs.
     Dyssect,
@@ -205,7 +205,7 @@ impl Chooser {
         }
     }
 
-    /// The same of one who knows what packets cost, and how many have come by entry.
+    /// A chooser that knows what packets cost, and how many have come by entry.
     pub fn knowing(choices: Vec<Choice>, now: Choice, costs: &Costs, loads: Vec<u64>) -> Chooser {
         let Costs { carry_ns, sequencer_ns, replay_ns, .. } = *costs;
         Chooser {
@@ -217,7 +217,7 @@ impl Chooser {
         }
     }
 
-    /// The same where `hybrid` takes a replay for so many sixteenths of a packet's time: see [`replay_sixteenths`].
+    /// Takes a replay under `hybrid` for so many sixteenths of a packet's time: see [`replay_sixteenths`].
     pub fn guessing(self, sixteenths: u64) -> Chooser {
         Chooser { guessed_sixteenths: sixteenths, ..self }
     }
@@ -363,7 +363,8 @@ impl Chooser {
         self.ideal_mpps(choice) / self.excess_of(choice.spreading)
     }
 
-    /// The same if flows were where they should be, to move them cost nothing, and packets came evenly.
+    /// The rate predicted for a choice, million packets per second, if flows were where they should be, to move
+    /// them cost nothing, and packets came evenly.
     fn ideal_mpps(&self, Choice { spreading, cores }: Choice) -> f64 {
         let costs = self.costs();
         match spreading {

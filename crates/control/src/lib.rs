@@ -3,7 +3,7 @@
 //! | item | what it is |
 //! |---|---|
 //! | [`Balancer`] | which entries of the indirection table should go to which core (RSS++) |
-//! | [`Placement`] | which core steps which shard, and what of it is offloaded to whom (Dyssect) |
+//! | [`Placement`] | which core steps which shard, and which part of it which other core steps (Dyssect) |
 //! | [`Solver`] | who finds a placement, and by when: greedy, or exact with the feature `highs` |
 //! | [`SolverKind`] | those that a run can have beside the greedy one |
 //! | [`Migration`] | how an entry's flows get there: without a lock, a loss, or a packet out of order |

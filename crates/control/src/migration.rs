@@ -146,7 +146,7 @@ pub struct Migration<T, P> {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     is_here: bool,
-    /// Of its packets.
+    /// How many of its packets are held.
     held: u32,
     /// As the first of its pending orders says; `u64::MAX` if there is none.
     since_seq: u64,

@@ -135,7 +135,7 @@ impl Core {
 /// would try waiting for ever, too.
 const TURNS: usize = 2;
 
-/// Turns after which whoever still waits waits for ever.
+/// A core that still waits after this many turns waits for ever.
 const ENDLESS: usize = 50;
 
 /// All packets are worked on once, in order, and all cores come to an end.

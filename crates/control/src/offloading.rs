@@ -180,7 +180,7 @@ enum Fault {
     NobodyWaits,
     /// Buckets are put in another order while some packets wait in the old one.
     OrderUnderWaiting,
-    /// Events are looked at while packets are half done: planted by whoever calls.
+    /// Events are looked at while packets are half done: planted by the caller.
     HalfDone,
 }
 
@@ -240,8 +240,8 @@ impl<T, U> Offloading<T, U> {
         self.waiting.reserve(packets);
     }
 
-    /// The controller's word: this is what of the shard should be offloaded (Algorithm 1, line 8). Of a shard that is not
-    /// here nothing is noted.
+    /// The controller's word: this share of the shard should be offloaded (Algorithm 1, line 8). Of a shard that is
+    /// not here nothing is noted.
     ///
     /// # Panics
     /// If there are not so many buckets.
@@ -268,7 +268,7 @@ impl<T, U> Offloading<T, U> {
         self.shards[usize::from(shard)].is_leaving = true;
     }
 
-    /// The shard has left. Says what of it is in the offloaded part, and what should be.
+    /// The shard has left. Returns how it is split between worker and offloader, and how it should be.
     pub fn left(&mut self, shard: u16) -> (Split, Split) {
         let shard = &mut self.shards[usize::from(shard)];
         debug_assert!(shard.waiting == 0 && shard.part == Part::Here, "something of it is elsewhere");

@@ -1,4 +1,4 @@
-//! Who steps what: which worker has which shard, and what of it is offloaded to whom (Dyssect, §II-C).
+//! Which core steps what: which worker has which shard, and which part of it which offloader (Dyssect, §II-C).
 //!
 //! | function | the paper's problem |
 //! |---|---|
@@ -65,7 +65,7 @@ impl Placement {
         Placement { owners, ratios, masks, offloaders: vec![None; cores], offloadable: BUCKETS }
     }
 
-    /// The same where flows with priority are in the last buckets, from [`REGULAR_BUCKETS`] on: those are not offloaded.
+    /// Gives flows with priority the last buckets, from [`REGULAR_BUCKETS`] on: those are not offloaded.
     pub fn with_priority(self) -> Placement {
         Placement { offloadable: REGULAR_BUCKETS, ..self }
     }
@@ -111,7 +111,7 @@ impl Placement {
             && offloaders.all(|(core, to)| to.is_none_or(|to| is_core(to) && usize::from(to) != core))
     }
 
-    /// The same of all shards.
+    /// How each shard is split between its worker and an offloader, by shard.
     pub fn splits(&self) -> Vec<Split> {
         (0..self.ratios.len()).map(|shard| self.split(shard)).collect()
     }
@@ -268,7 +268,8 @@ impl Placement {
         None
     }
 
-    /// The same on `used` cores, as many of them as can be with shards, and `pinned` at least; `None` if they are too few.
+    /// A placement that [fits](Placement::fit) on `used` cores, as many of them as can be with shards, and `pinned`
+    /// at least; `None` if they are too few.
     fn on(
         &self,
         used: usize,
@@ -311,8 +312,8 @@ impl Placement {
         self.offloaders.resize(cores, None);
     }
 
-    /// The same on the first `used` cores, of which the first `workers` have shards: those of the others go to the one with the
-    /// least, heaviest shard first.
+    /// This placement on the first `used` cores, of which the first `workers` have shards: those of the others go
+    /// to the one with the least, heaviest shard first.
     fn on_fewer(&self, workers: usize, used: usize, costs: &[Buckets]) -> Placement {
         let mut fewer = self.clone();
         let mut homeless: Vec<usize> =

@@ -70,7 +70,8 @@ pub struct Change {
     pub entry: u16,
     /// Its number among those that are promoted, as long as it is.
     pub slot: u16,
-    /// Of a promotion, the core that has it; of a demotion, the one that gets it, whoever had it before.
+    /// The core that has the entry when it is promoted; the core that gets it when it is demoted, which need not
+    /// have had it before.
     pub owner: u16,
     /// The number, over all queues, from which on packets are later.
     pub since_seq: u64,
@@ -80,7 +81,7 @@ pub struct Change {
     pub after: u64,
 }
 
-/// The side of whoever steers packets.
+/// The end of the thread that steers packets: it publishes changes to all cores.
 pub struct Changes {
     to_all: Publisher<Change>,
 }

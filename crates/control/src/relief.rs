@@ -85,7 +85,7 @@ type Step<V> = (Part<V>, Relief);
 type Led<V> = (Burden, Vec<Step<V>>, Option<(Part<V>, NoRelief)>);
 
 impl Burden {
-    /// Of cores that have nothing to do, and replays that take so many sixteenths of a packet's time.
+    /// The burden of cores that have nothing to do, where a replay takes so many sixteenths of a packet's time.
     pub fn none(cores: usize, replay_sixteenths: u64) -> Burden {
         Burden { own: vec![0; cores], told: 0, replay_sixteenths }
     }
@@ -272,8 +272,9 @@ impl Burden {
         self.all() / self.own.len() as u64
     }
 
-    /// What whoever has most has to do where the busiest core has `own` packets of its own and `told` are told: at least its own and the
-    /// replay of all others, at least what each core has where told packets even out all, and at least what the sequencer has.
+    /// What the core with the most has to do where the busiest core has `own` packets of its own and `told` are
+    /// told: at least its own and the replay of all others, at least what each core has where told packets even out
+    /// all, and at least what the sequencer has.
     fn work(&self, own: u64, told: u64) -> u64 {
         let cores = self.own.len() as u64;
         let replays = self.replays(told);

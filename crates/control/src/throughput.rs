@@ -54,22 +54,24 @@ impl Costs {
         (self.sequencer_ns > 0.0).then(|| 1e3 / self.sequencer_ns)
     }
 
-    /// The same of the cores alone.
+    /// Million packets per second of `cores` cores, each of which steps the packets of all, without the sequencer's
+    /// bound.
     fn replicas_mpps(&self, cores: usize) -> f64 {
         let carry_ns = if cores > 1 { self.carry_ns } else { 0.0 };
         let others = cores as f64 - 1.0;
         cores as f64 * 1e3 / (self.packet_ns() + carry_ns + others * self.replay_ns)
     }
 
-    /// The same without a sequencer (`scr-turns`): each core writes the history of its own packets. Taking packets from the one
-    /// queue is no bound up to 60 Mpps, the most that was measured.
+    /// Million packets per second of such cores without a sequencer (`scr-turns`): each core writes the history of
+    /// its own packets. Taking packets from the one queue is no bound up to 60 Mpps, the most that was measured.
     pub fn turns_mpps(&self, cores: usize) -> f64 {
         let writing_ns = if cores > 1 { self.writing_ns() } else { 0.0 };
         Costs { carry_ns: self.carry_ns + writing_ns, ..*self }.replicas_mpps(cores)
     }
 
-    /// The same where a hash picks the core (`hybrid`), but for a share of all packets, `told`, which go to the cores in such shares
-    /// that all have the same to do, and which each core steps. The busiest core has a share `busiest` of all packets beside these.
+    /// Million packets per second where a hash picks the core (`hybrid`), but for a share of all packets, `told`,
+    /// which go to the cores in such shares that all have the same to do, and which each core steps. The busiest
+    /// core has a share `busiest` of all packets beside these.
     ///
     /// Cores are level as long as there is enough to share out: then they do all packets once, and what is told once more on
     /// each other core. No core does less than its own packets and the replay of what is told, and the sequencer has that alone.
@@ -112,8 +114,8 @@ impl Costs {
 }
 
 /// Share of the packets of the busiest of `cores` cores, 0 to 1, of `loads` packets by entry: where entries stay with their
-/// `owners` (`rss`), and where they go to whoever has least (`rsspp`), moved once and for all of these packets. No core has
-/// less than the heaviest entry.
+/// `owners` (`rss`), and where they go to the core with the least (`rsspp`), moved once and for all of these
+/// packets. No core has less than the heaviest entry.
 ///
 /// # Panics
 /// If there are not as many loads as owners, or an owner is no core.
@@ -146,7 +148,7 @@ pub fn promoted_shares(owners: &[u16], loads: &[u64], cores: usize, replay_sixte
 /// More than it takes until loads are even.
 const CHANGES: usize = 512;
 
-/// Share of the packets of the busiest of `cores` cores under `dyssect`, 0 to 1: shards of `loads` by entry go to whoever has least,
+/// Share of the packets of the busiest of `cores` cores under `dyssect`, 0 to 1: shards of `loads` by entry go to the core with the least,
 /// and cores have others step some of theirs. An entry has several buckets; it is taken for one that is not divided.
 ///
 /// # Panics

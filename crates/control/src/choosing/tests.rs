@@ -1,10 +1,12 @@
+//! Tests of the chooser on simulated machines: what it changes to, and how often.
+
 use proptest::prelude::*;
 
 use super::*;
 
 const ENTRIES: usize = 128;
 
-/// Of strategies under which a core has all its flows, or all cores have.
+/// Choices among strategies under which a core has all its flows, or all cores have all.
 fn choices(most: usize) -> Vec<Choice> {
     choices_of(&[Spreading::Rss, Spreading::Rsspp, Spreading::Scr, Spreading::ScrTurns], most)
 }
@@ -80,7 +82,8 @@ impl Machine {
         self.run_worse(chooser, epochs, noise, |_, _| Span::default())
     }
 
-    /// The same where epochs are worse than the model has them, as `worsen` says of a strategy and what cores did under it.
+    /// Runs as `run` does, where epochs are worse than the model has them: `worsen` says how, for a strategy and
+    /// what cores did under it.
     fn run_worse(
         &self,
         chooser: &mut Chooser,

@@ -1,3 +1,5 @@
+//! Tests of the exact solver against brute force and against the greedy one.
+
 use std::time::Duration;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of the migration protocol between two cores, step by step on one thread.
+
 use super::*;
 
 /// Packets are their numbers, a parcel the packets that the entry's flows have seen.

@@ -1,6 +1,6 @@
-//! The same where a table outside steers: an XDP program looks up the core of each packet of one entry, and nobody sees
-//! packets and moves in one order. Core 0 and the program have a thread each; whoever moves the entry takes core 1's turns
-//! beside its own work.
+//! Models migration where a table outside steers: an XDP program looks up the core of each packet of one entry, and
+//! no thread sees packets and moves in one order. Core 0 and the program have a thread each; a third thread moves
+//! the entry, and takes core 1's turns beside that.
 
 use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ const TURNS: usize = 2;
 struct Plant {
     /// Nobody waits for packets that were steered by the table before.
     no_grace: bool,
-    /// Somebody waits for them before the table changes.
+    /// The grace period comes before the table changes.
     early_grace: bool,
     /// The old core does not step what its queue has when it sees the order.
     no_drain: bool,
@@ -133,7 +133,7 @@ fn check(packets: u64, moves: usize, plant: Plant) {
             move || program(&table, packets, queues)
         });
         let working = thread::spawn(move || {
-            // No core goes as long as somebody may move entries.
+            // No core leaves as long as entries may be moved.
             for _ in 0..TURNS {
                 first.turn();
             }

@@ -18,7 +18,7 @@ const BOUND: usize = 2;
 /// Turns that the offloader takes beside the worker: so many as can matter.
 const TURNS: usize = 3;
 
-/// Turns after which whoever still waits waits for ever.
+/// A core that still waits after this many turns waits for ever.
 const ENDLESS: usize = 50;
 
 /// By bucket, the numbers of the packets that its flows have seen; `None` if they are elsewhere.

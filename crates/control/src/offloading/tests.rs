@@ -1,3 +1,5 @@
+//! Tests of the offloading protocol between two cores, step by step on one thread.
+
 use super::*;
 
 /// Packets are their numbers, a part the numbers of the packets that it has seen.

@@ -1,3 +1,5 @@
+//! Tests of placements: what is balanced, fitted and offloaded, by hand.
+
 use super::*;
 use crate::placement::cases::{ON_TWO, best, cases, even};
 
@@ -97,7 +99,7 @@ fn as_few_cores_as_keep_below_what_they_may() {
     assert!(used == Some(2) && loads.iter().all(|load| *load <= 170), "{used:?} {loads:?}");
 }
 
-/// Of 64 buckets the last 32 have priority: though their core has too much, it keeps them.
+/// The last 32 of 64 buckets have priority: though their core has too much, it keeps them.
 #[test]
 fn what_has_priority_is_not_offloaded() {
     let mut costs = even(1);
@@ -128,7 +130,7 @@ fn an_objective_binds_cores_with_priority_alone() {
     assert_eq!(placement.fit(&costs, alike(336), 1, &Balancer::default()), Some(4));
 }
 
-/// Of three cores one is left, and then they come back.
+/// Two of three cores go out of use, and then they come back.
 #[test]
 fn cores_that_are_not_used_have_nothing() {
     let costs = [even(1), even(1), even(1), even(5)];

@@ -23,10 +23,11 @@ const BATCH: usize = 2;
 /// Turns that a core takes beside the others: so many as can matter.
 const TURNS: usize = 2;
 
-/// The same where the sequencer takes one beside them: the order in which each writes and reads shows in one.
+/// Turns that a core takes where the sequencer takes one beside it: the order in which each writes and reads shows
+/// in one.
 const TURNS_BEHIND: usize = 1;
 
-/// Turns after which whoever still waits waits for ever.
+/// A core that still waits after this many turns waits for ever.
 const ENDLESS: usize = 50;
 
 /// The numbers of the packets that the entry's flows have seen.
@@ -282,7 +283,7 @@ impl Core {
     }
 }
 
-/// Whoever has the entry's flows at the end has had all packets once, in order, and all cores come to an end.
+/// The core that has the entry's flows at the end has had all packets once, in order, and all cores come to an end.
 fn check_with(sequencer: Sequencer, script: &'static [Event], plant: Plant) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(BOUND);

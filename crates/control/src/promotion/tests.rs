@@ -64,7 +64,7 @@ fn a_change_waits_for_what_came_before_it_and_for_nothing_else() {
     assert!(owner.is_settled() && other.is_settled());
 }
 
-/// The room for changes is that for changes which somebody has not carried out.
+/// The room for changes is that for changes which some core has not carried out.
 #[test]
 fn changes_find_room_when_the_last_has_carried_out_the_first() {
     let (mut changes, mut places, cores) = promotion::<u64>(2, 2);
