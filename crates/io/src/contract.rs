@@ -1,8 +1,8 @@
 //! The contract of [`Port`], as a test that every port runs.
 //!
-//! Whoever writes a port makes a [`Lab`] for it: two ports of one memory, packets for them, and a count of what left.
-//! [`port_contract`] then takes frames through both, their own and each other's, often enough that a buffer which does
-//! not come home is missed.
+//! The author of a port makes a [`Lab`] for it: two ports of one memory, packets for them, and a count of what
+//! left. [`port_contract`] then takes frames through both, their own and each other's, often enough that a buffer
+//! which does not come home is missed.
 
 use wire::Stamp;
 

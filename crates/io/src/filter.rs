@@ -1,4 +1,4 @@
-//! Which packets somebody wants to see: expressions of `pcap-filter(7)`, as tcpdump and Wireshark take them.
+//! Filters, which pick packets: expressions of `pcap-filter(7)`, as tcpdump and Wireshark take them.
 //!
 //! [`Filter::compile`] has libpcap compile an expression to classic BPF, which [`Program`] runs over packets. The library
 //! is loaded when a filter is compiled: building Paceline, and running it without filters, takes no libpcap. A program is

@@ -1,3 +1,5 @@
+//! A received packet: the frame that stands for its buffer, and what is known of it beside its bytes.
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,7 +11,7 @@ pub(crate) const HEADROOM_BYTES: usize = LINE_BYTES;
 
 /// One received packet: where its bytes are, and what is known of it beside them.
 ///
-/// A frame is a token: whoever holds it has its bytes to himself, and hands both on with it. The
+/// A frame is a token: its holder has its bytes to himself, and hands both on with it. The
 /// bytes stay in the pool of the port that received it, and go back there: see [`Port`](crate::Port).
 #[derive(Debug)]
 pub struct Frame {
@@ -164,7 +166,7 @@ impl Frame {
         Frame { stamp, wire_len: 0, link: LinkType::default(), entry: 0, note: Note::default(), place }
     }
 
-    /// The same for the packet of an arrival that has this number: in place of a buffer it has the number.
+    /// Stands for the packet of the arrival that has this number: in place of a buffer it has the number.
     #[inline]
     pub(crate) fn of_arrival(stamp: Stamp, number: u32) -> Frame {
         let frame = Frame::without_bytes(stamp);

@@ -3,11 +3,11 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`capture`] | pcap and pcapng files, read and written |
-//! | [`filter`] | which packets somebody wants to see: expressions of pcap-filter(7) |
+//! | [`filter`] | which packets to pick: expressions of pcap-filter(7) |
 //! | [`Port`] | one queue, received from and sent to in batches: the contract |
 //! | [`Pool`] | the frames of a port, which other ports may send |
 //! | [`contract`] | a test that holds a port to the contract |
-//! | [`Tap`] | dropped packets, copied for whoever asks |
+//! | [`Tap`] | dropped packets, copied on demand |
 //! | [`replay()`] | a port with several queues that is fed packet by packet |
 //! | [`Relay`] | rings between a core that has ports and cores behind it that have none |
 //! | [`MemoryPort`] | a port that replays a [`Trace`] in memory, for benchmarks |

@@ -44,7 +44,8 @@ impl MemoryPort {
         MemoryPort::assembled(trace.round_ns(), packets, pool, stop)
     }
 
-    /// The same with a pool of its own choice, which may share its memory with those of other ports.
+    /// A queue that receives `packets` of `trace` into frames of `pool`, which may share its memory with those of
+    /// other ports.
     ///
     /// # Panics
     /// If there are no packets, or one is longer than the frames of the pool.

@@ -1,3 +1,5 @@
+//! The contract of a port: one queue that packets are received from and sent to in batches.
+
 use crate::{Frame, Reference, StampClock, Waiting};
 
 /// One receive and transmit queue of something packets come from: one core's, and nobody else's.
@@ -33,7 +35,8 @@ pub trait Port: Send {
     /// Appends up to `max` frames that have arrived, in order of arrival. Does not wait.
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received;
 
-    /// The same from the queue beside this one, where a core has two: packets that a sequencer in front of it passes on come there.
+    /// Receives as [`Port::receive`] does, from the queue beside this one, where a core has two: packets that a
+    /// sequencer in front of it passes on come there.
     fn receive_beside(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
         let _ = (frames, max);
         Received::End
@@ -130,17 +133,18 @@ pub trait Port: Send {
     }
 
     /// Nothing has arrived: waits a moment, longer each time, or until something arrives; some milliseconds at most, since
-    /// whoever receives has other things to look after. `waiting` knows how often it was so.
+    /// the caller has other things to look after. `waiting` knows how often it was so.
     fn idle(&mut self, waiting: &Waiting) {
         waiting.wait();
     }
 
-    /// Does ahead of [`Port::receive`] what need not be done while others wait to receive from the same queue. Said by whoever
-    /// receives in turns; a port with a queue of its own does all of it in `receive`.
+    /// Does ahead of [`Port::receive`] what need not be done while others wait to receive from the same queue.
+    /// Cores that receive in turns call it; a port with a queue of its own does all of it in `receive`.
     fn prepare(&mut self) {}
 
-    /// Does with frames just received what need not be done while others wait to receive from the same queue. Said once for
-    /// them, ahead of all else, by whoever receives in turns; of a port with a queue of its own receiving is all.
+    /// Does with frames just received what need not be done while others wait to receive from the same queue. Cores
+    /// that receive in turns call it once for them, ahead of all else; a port with a queue of its own has nothing
+    /// left to do.
     fn fetch(&mut self, frames: &mut [Frame]) {
         let _ = frames;
     }

@@ -1,7 +1,9 @@
+//! A card's reference to the states of a packet's flow, which lies before the packet.
+
 use crate::frame::HEADROOM_BYTES;
 
 /// What a card that looks flows up says of a packet: where the states of its flow are (Dyssect §IV-C). It says nothing to ports,
-/// which carry it; whoever steps packets knows what the bits mean, and checks what they say.
+/// which carry it; the core that steps the packet knows what the bits mean, and checks what they say.
 ///
 /// It lies in the packet's buffer, in the 8 bytes before the packet as it was received:
 ///
@@ -17,7 +19,7 @@ use crate::frame::HEADROOM_BYTES;
 pub struct Reference(pub u64);
 
 impl Reference {
-    /// Of no flow.
+    /// The reference that names no flow.
     pub const NONE: Reference = Reference(0);
 
     /// Bytes that it takes.

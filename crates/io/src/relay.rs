@@ -95,7 +95,7 @@ impl Relay {
         Relay::through(to, receives.into_iter().map(Receive::Own).collect(), (guests, frames))
     }
 
-    /// The same where all cores take frames from one queue: those that are passed on to core 0.
+    /// A relay whose cores all take frames from one queue: those that are passed on to core 0.
     ///
     /// # Panics
     /// If there are no frames.
@@ -230,7 +230,7 @@ impl Relay {
 }
 
 impl RelayPort {
-    /// The same where this clock stamps packets at the front.
+    /// Has this clock stamp packets at the front.
     pub fn with_clock(self, clock: Option<StampClock>) -> RelayPort {
         RelayPort { clock, ..self }
     }
@@ -477,7 +477,7 @@ mod tests {
         assert!(is_broken(&mut relay));
     }
 
-    /// The same where it is told something that is no frame.
+    /// A core that sleeps is also woken for what it is told that is no frame.
     #[test]
     fn a_core_that_sleeps_is_woken_for_what_is_no_frame() {
         const TIMES: u32 = 200;

@@ -28,7 +28,7 @@ const STACK_BYTES: usize = 2 << 20;
 const LONGEST_STALL: u32 = 12;
 
 thread_local! {
-    /// Of the task whose turn it is on this thread.
+    /// The yielder of the task whose turn it is on this thread.
     static TURN: Cell<Option<NonNull<Yielder<(), ()>>>> = const { Cell::new(None) };
 }
 
@@ -39,7 +39,8 @@ pub fn give_way() {
     }
 }
 
-/// The same where nothing is waited for, and which is nothing outside of a [`Simulation`]. Says whether it was in one.
+/// Lets other tasks of a [`Simulation`] work where nothing is waited for. Returns whether this was in one;
+/// elsewhere it does nothing.
 #[inline]
 pub(crate) fn give_turn() -> bool {
     match TURN.get() {
@@ -52,7 +53,7 @@ pub(crate) fn give_turn() -> bool {
 fn give(yielder: NonNull<Yielder<(), ()>>) -> bool {
     TURN.set(None);
     // SAFETY: `Turn` put it there, on the stack of this coroutine, and takes it away before that stack ends. Whenever another
-    // coroutine or whoever resumes it runs it is not there: the line above, and `Simulation::run`.
+    // coroutine, or the thread that resumes it, runs it is not there: the line above, and `Simulation::run`.
     unsafe { yielder.as_ref() }.suspend(());
     TURN.set(Some(yielder));
     true
@@ -77,7 +78,7 @@ impl Drop for Turn {
 /// Runs tasks in turns.
 pub struct Simulation {
     random: RefCell<Rng>,
-    /// Of tasks that have ended.
+    /// The stacks of tasks that have ended, to be used again.
     stacks: RefCell<Vec<DefaultStack>>,
 }
 

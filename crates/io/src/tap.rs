@@ -1,4 +1,4 @@
-//! Dropped packets, copied for whoever asks: [`Tap`].
+//! Copies of dropped packets, for one listener at a time: [`Tap`].
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,7 +44,7 @@ pub struct Dropped {
 pub enum Why {
     /// The chain did, with this fate, or since the packet was refused where it entered.
     Chain(Fate, Option<Malformed>),
-    /// Somebody behind the chain did, for a reason with a name: `router`, `no-route`.
+    /// What stands behind the chain dropped it, for a reason with a name: `router`, `no-route`.
     Behind(&'static str, &'static str),
 }
 
@@ -67,9 +67,9 @@ impl fmt::Debug for Tap {
     }
 }
 
-/// Somebody asks already.
+/// The tap has a listener already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("dropped packets are written for somebody else already\nWait until that ends, or end it.")]
+#[error("another command already gets the dropped packets\nWait until it ends, or end it.")]
 pub struct Taken;
 
 impl Tap {
@@ -98,7 +98,7 @@ impl Tap {
     /// A packet is dropped. `copy` makes its copy, if that is wanted.
     #[cold]
     pub fn drop_packet(&self, stamp: Stamp, copy: impl FnOnce() -> Dropped) {
-        // Held by somebody else while one begins or ends, and while another core copies: no reason to wait.
+        // Another thread holds it while a listener comes or goes, and while another core copies: no reason to wait.
         let taken = self.active.try_lock().ok().and_then(|mut place| place.as_mut()?.take(stamp, copy));
         if taken.is_none() {
             self.left_out.fetch_add(1, Ordering::Relaxed);

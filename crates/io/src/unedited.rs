@@ -1,3 +1,5 @@
+//! Keeps what a packet's headers were before its edits, so that an ICMP error can quote the packet as it came.
+
 use wire::{Addr, Edits, Headers, LinkType, Marks, protocol};
 
 /// What a packet's headers were before its edits, so that these can be undone: an ICMP error quotes the packet that its

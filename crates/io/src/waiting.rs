@@ -1,3 +1,5 @@
+//! Waiting for another thread: spin, yield, sleep.
+
 use std::cell::Cell;
 use std::thread;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! The errors of reading and writing captures.
+
 use std::fmt;
 use std::io;
 use std::path::PathBuf;

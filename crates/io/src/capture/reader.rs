@@ -1,3 +1,5 @@
+//! Reads captures of any format, packet by packet.
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Cursor, Read};

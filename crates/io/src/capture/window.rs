@@ -1,3 +1,5 @@
+//! A sliding buffer over a capture's bytes.
+
 use std::io::{self, Read};
 use std::ops::Range;
 

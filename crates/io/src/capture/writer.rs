@@ -1,3 +1,5 @@
+//! Writes pcap files, under the name of a partial file until they are whole.
+
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -1,3 +1,5 @@
+//! Tests of filters: programs by hand, and what libpcap compiles.
+
 use std::path::Path;
 use std::process::Command;
 

@@ -1,3 +1,5 @@
+//! The clocks of a trial: the wall's, or a virtual one that is set.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -27,7 +29,7 @@ impl Clock for WallClock {
     }
 }
 
-/// A clock that someone sets: a core that is run in turn with others has its own.
+/// A clock that is set from outside: a core that is run in turn with others has its own.
 #[derive(Clone, Debug, Default)]
 pub struct VirtualClock(Arc<AtomicU64>);
 

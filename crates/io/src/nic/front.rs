@@ -87,7 +87,7 @@ pub fn front<C: Clock>(
     in_front(offer, ((0..count).collect(), false), descriptors, (cores, room), clock)
 }
 
-/// The same where a card steers: the packets with the numbers `arrivals`, ascending, come to the front.
+/// A [`front`] behind a card that steers: the packets with the numbers `arrivals`, ascending, come to the front.
 ///
 /// # Panics
 /// As [`front`].
@@ -178,7 +178,7 @@ impl<C: Clock> Front<C> {
         self.stage_referred(core, frame, Reference::NONE);
     }
 
-    /// The same with what a card said of the packet's flow.
+    /// Sends a packet to a core with what a card said of the packet's flow: it waits here until [`Front::pass_on`].
     ///
     /// # Panics
     /// If there is no such core.

@@ -71,7 +71,7 @@ enum Source {
 /// From arrival to leaving, ns.
 struct Latency {
     histogram: Histogram<u64>,
-    /// Of what arrived before nothing is recorded.
+    /// Packets that arrived before this time, ns, are not recorded.
     from_ns: u64,
     /// Arrival times of what was sent since the clock was read.
     sent_ns: Vec<u64>,
@@ -92,7 +92,7 @@ impl<C: Clock> NicPort<C> {
         NicPort::in_pool(offer, arrivals, descriptors, pool, clock)
     }
 
-    /// The same with a pool of its own choice, which may share its memory with those of other queues.
+    /// A queue whose frames are of `pool`, which may share its memory with those of other queues.
     ///
     /// # Panics
     /// If there are no descriptors, or a packet is longer than the frames of the pool.
@@ -112,8 +112,8 @@ impl<C: Clock> NicPort<C> {
         NicPort::from(Source::Front(behind, Vec::with_capacity(frames)), offer, pool, clock)
     }
 
-    /// The same with a pool of its own choice, which may share its memory with those of other queues, and with the references that the
-    /// front puts before packets.
+    /// A queue behind a front, whose frames are of `pool`, which may share its memory with those of other queues,
+    /// and with the references that the front puts before packets.
     ///
     /// # Panics
     /// If a packet is longer than the frames of the pool.

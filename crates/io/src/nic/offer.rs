@@ -1,3 +1,5 @@
+//! What is offered to a simulated card in one trial: packets, and when they arrive.
+
 use std::sync::Arc;
 
 use wire::Stamp;
@@ -20,7 +22,7 @@ pub struct Offer {
 pub(super) const AHEAD_PACKETS: usize = 64;
 
 impl Packets {
-    /// Of number `number` of a trial, which goes over the packets round and round.
+    /// The packet of number `number` of a trial, which goes over the packets round and round.
     #[inline]
     pub(super) fn of_number(&self, number: u32) -> &Arrival {
         let (arrivals, count) = (self.arrivals(), self.len());

@@ -1,3 +1,5 @@
+//! When the packets of a trial arrive: at once, evenly, or in the rhythm of a trace.
+
 use std::sync::Arc;
 
 use crate::Packets;
@@ -68,8 +70,8 @@ impl Pace {
         }
     }
 
-    /// The same for whoever counts rounds through the trace, and so need not divide: packet `number` is number
-    /// `index` of the trace.
+    /// When packet `number` arrives, ns from the first, for a caller that counts rounds through the trace, and so
+    /// need not divide: the packet is number `index` of the trace.
     #[inline]
     pub fn arrival_in_round_ns(&self, round: u32, index: usize, number: u32) -> u64 {
         match self {

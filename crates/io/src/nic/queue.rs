@@ -1,3 +1,5 @@
+//! The receive queue of a simulated card: descriptors, and drops where none is free.
+
 use std::collections::VecDeque;
 use std::ops::Range;
 

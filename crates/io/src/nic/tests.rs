@@ -1,3 +1,5 @@
+//! Tests of the simulated card, by hand and with a virtual clock.
+
 use std::sync::Arc;
 
 use proptest::prelude::*;

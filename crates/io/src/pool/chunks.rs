@@ -120,7 +120,7 @@ impl Pool {
         std::iter::once(first).chain(others).collect()
     }
 
-    /// All frames of the memory, whoever has them.
+    /// All frames of the memory, in whichever port or core they are.
     pub fn frames(&self) -> usize {
         self.memory.pool_lines / usize::from(self.frame_lines)
     }

@@ -1,3 +1,5 @@
+//! Tests of pools: frames of several ports, whose buffers come home.
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;

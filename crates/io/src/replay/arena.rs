@@ -213,7 +213,7 @@ mod tests {
         assert!(taken > ROUNDS as u32 / 4);
     }
 
-    /// The same where places come back in any order: as a taker has it, an arena whose oldest frame is out is full
+    /// Places may come back in any order: as a taker has it, an arena whose oldest frame is out is full
     /// when what was taken after it fills it.
     #[test]
     fn live_regions_never_overlap_in_whatever_order_they_come_back() {

@@ -1,3 +1,5 @@
+//! The collector: where packets leave a replay port, and in which order.
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -121,7 +123,7 @@ impl Collector {
     }
 
     /// How many batches had to wait so far, on any core, since the way out was full: where packets leave in order,
-    /// for an earlier packet of a slower core; under any order, for whoever takes packets here.
+    /// for an earlier packet of a slower core; under any order, for the thread that takes packets here.
     pub fn blocked_batches(&self) -> u64 {
         self.blocked.load(Ordering::Relaxed)
     }
@@ -173,10 +175,10 @@ impl Collector {
 }
 
 impl AsReady {
-    /// Of all packets that are there, the one that was sent first.
+    /// Takes the packet that was sent first, of all that are there.
     ///
-    /// So flows that go from core to core stay in order: whoever sends a flow's packet has heard of all that were
-    /// sent before it, and who sees that packet here sees those.
+    /// So flows that go from core to core stay in order: a core that sends a flow's packet has heard of all that
+    /// were sent before it, and the thread that sees that packet here sees those.
     #[inline]
     fn pop(&mut self, queues: &mut [Consumer<Done>]) -> Option<Done> {
         loop {

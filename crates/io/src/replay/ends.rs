@@ -1,3 +1,5 @@
+//! The three ends of a replay port: a feeder, a port for each core, and a collector.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -32,23 +34,25 @@ pub fn replay(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
     sized(queues, queues, Arena::new(ARENA_BYTES, MAX_PACKET_BYTES), RING_FRAMES)
 }
 
-/// The same with one queue, from which `ports` ports take packets: each the next that nobody has.
+/// Makes the three ends of a port with one queue, from which `ports` ports take packets: each the next that nobody
+/// has.
 pub fn replay_one_queue(ports: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
     sized(1, ports, Arena::new(ARENA_BYTES, MAX_PACKET_BYTES), RING_FRAMES)
 }
 
-/// The same where a queue may send packets in any order.
+/// Makes the three ends of a port as [`replay`] does, where a queue may send packets in any order.
 pub fn replay_in_any_order(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
     ordered(replay(queues), Order::by_number)
 }
 
-/// The same where, besides, stamps are not the feeder's when frames are sent: they come out in the order in which
-/// they were taken in.
+/// Makes the three ends of a port whose queues may send in any order, and restamp: packets come out in the order in
+/// which they were taken in.
 pub fn replay_restamped(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
     ordered(replay(queues), Order::by_place)
 }
 
-/// The same where packets come out in the order in which queues send them. Queues may send in any order, and restamp.
+/// Makes the three ends of a port from which packets come out in the order in which queues send them. Queues may
+/// send in any order, and restamp.
 pub fn replay_as_ready(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
     as_ready(replay(queues))
 }
@@ -227,7 +231,7 @@ impl Feeder {
 pub struct ReplayPort {
     arena: Arc<Arena>,
     /// Set when a port goes away with packets in its hands, or before it has taken all: then some
-    /// packet will never come out, and whoever waits for it must not.
+    /// packet will never come out, and a wait for it would never end.
     broken: Arc<AtomicBool>,
     /// Frames received or taken over, and neither sent nor handed over.
     held: usize,
@@ -321,7 +325,7 @@ impl Port for ReplayPort {
         self.held = self.held.saturating_sub(frames.len());
     }
 
-    /// Nothing is lost: whoever feeds the port waits while the queue is full.
+    /// Nothing is lost: the feeder waits while the queue is full.
     fn queue(&self) -> Queue {
         Queue { depth: Some(self.waited as u32), lost: 0 }
     }

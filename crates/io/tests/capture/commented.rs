@@ -1,4 +1,4 @@
-//! Packets with comments, read by ours and by somebody else's reader.
+//! Packets with comments, read by our reader and by another project's.
 
 use std::fs;
 

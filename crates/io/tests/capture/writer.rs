@@ -42,7 +42,7 @@ fn write_all(path: &Path, link: LinkType, packets: &[Owned]) {
     writer.finish().unwrap();
 }
 
-/// The same, read by someone else's reader.
+/// Reads a capture with another project's reader.
 fn read_elsewhere(path: &Path, link: LinkType) -> Vec<Owned> {
     let mut records = Vec::new();
     let mut reader = LegacyPcapReader::new(1 << 20, fs::File::open(path).unwrap()).unwrap();

@@ -1,3 +1,5 @@
+//! How an interface of a pcapng file counts time.
+
 use super::super::order::Order;
 
 const IF_TSRESOL: u16 = 9;

@@ -1,3 +1,5 @@
+//! Which interface of a pcapng file is the inside one.
+
 use wire::Side;
 
 use super::super::order::Order;

@@ -1,3 +1,5 @@
+//! Tests of the replay port: packets come out once, whole, and in order.
+
 use std::thread;
 
 use super::*;
@@ -180,7 +182,7 @@ fn send_one(port: &mut ReplayPort) -> bool {
     received
 }
 
-/// Of two queues the first keeps its first packet. The other is never made to wait: it may be the one for which the
+/// The first of two queues keeps its first packet. The other is never made to wait: it may be the one for which the
 /// first waits. What holds the window's bound is that no more packets are taken in.
 #[test]
 fn a_queue_that_stalls_fills_the_window_and_blocks_no_other() {
@@ -204,8 +206,8 @@ fn a_queue_that_stalls_fills_the_window_and_blocks_no_other() {
     assert!(feeder.taker.take(LONGEST).is_some(), "all goes on");
 }
 
-/// The same where packets leave as they are ready: all others do, and that they cannot overtake the one that is
-/// kept by more than the arena holds.
+/// The first of two queues keeps its first packet, where packets leave as they are ready: all others do, and that
+/// they cannot overtake the one that is kept by more than the arena holds.
 #[test]
 fn a_queue_that_stalls_keeps_no_packet_that_is_ready() {
     let (mut feeder, mut ports, mut collector) = ordered(small(2), Order::as_ready);
@@ -302,7 +304,7 @@ fn no_packet_passes_one_that_stalls_unless_it_may() {
     assert_eq!(behind_a_stall(Order::as_ready), [1, 2, 3, 0]);
 }
 
-/// Of what is there, the packet that was sent first leaves first, from whichever queue.
+/// The packet that was sent first leaves first, among those that are there, from whichever queue.
 #[test]
 fn packets_that_are_ready_leave_in_the_order_in_which_they_were_sent() {
     let (mut feeder, mut ports, mut collector) = ordered(small(3), Order::as_ready);
@@ -362,7 +364,7 @@ fn a_packet_that_was_sent_after_another_had_been_leaves_after_it() {
     });
 }
 
-/// Of two queues the first dies with the first packet that it gets. More packets follow than rings and
+/// The first of two queues dies with the first packet that it gets. More packets follow than rings and
 /// arena hold, and `queue` says where each goes, the first one to the queue that dies.
 fn first_queue_dies(queue: fn(u64) -> usize) {
     let (mut feeder, mut ports, mut collector) = small(2);
