@@ -43,7 +43,7 @@ pub struct Forwarder {
 pub struct Side {
     /// Steers packets to the socket.
     pub program: XdpProgram,
-    /// Of queue 0.
+    /// The socket of queue 0.
     pub socket: XdpSocket,
     /// Packets that arrived here and left on the other side.
     pub forwarded: u64,

@@ -29,9 +29,10 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/so
 
 /// Frames that the kernel sends together at most. A virtual interface has room for 256.
 const BATCH: u32 = 32;
-/// The same where packets are stamped: those that wait for the last one of a batch look slower than they were.
+/// Frames that the kernel sends together at most where packets are stamped: those that wait for the last one of a
+/// batch look slower than they were.
 const STAMPED_BATCH: u64 = 8;
-/// Of a packet's headers, in bpf/source.bpf.c.
+/// Words of a packet's headers, in bpf/source.bpf.c.
 const HEADER_WORDS: usize = 11;
 /// Frames in one call without a rate: half a second or so, since the kernel takes a break after each call.
 const CALL: u32 = 1 << 20;

@@ -1,4 +1,4 @@
-//! Where the thread that has a port writes down what the interfaces count, for whoever wants to know.
+//! The board on which the thread that has a port writes what the interfaces count, for other threads to read.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -30,7 +30,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// One for each core, which are the same to whoever reads.
+    /// Boards for the cores: each core writes its own, and a reader of any sees the counts of all.
     pub(crate) fn for_cores(cores: usize) -> Vec<Board> {
         let all: Arc<[_]> = (0..cores).map(|_| Mutex::default()).collect();
         (0..cores).map(|core| Board { cores: Arc::clone(&all), core }).collect()
@@ -54,7 +54,7 @@ impl Board {
         sums
     }
 
-    /// Writes anew. Where somebody reads just now it is left for the next time: nobody waits here.
+    /// Writes anew. While another thread reads, it is left for the next time: nobody waits here.
     pub(crate) fn write(&self, sides: &mut [Side]) {
         let Ok(mut board) = self.cores[self.core].try_lock() else { return };
         if board.len() != sides.len() {

@@ -3,7 +3,7 @@
 //! The calls are those of `SIOCETHTOOL` (linux/ethtool.h), which kernels have had since 3.4. Netlink sets a card's hash
 //! since Linux 6.17 alone, and the same things.
 //!
-//! Nothing else hangs on it: whoever receives, a thread in front of the cores or the XDP program that picks a core's
+//! Nothing else hangs on it: the receiver, a thread in front of the cores or the XDP program that picks a core's
 //! socket, finds a packet's core by a hash of its own. So a card that cannot be set is no error.
 
 use std::io;
@@ -20,7 +20,7 @@ use crate::{Interface, LiveError};
 pub struct CardHash {
     /// The key of the Toeplitz hash. A card with a longer one has it repeated.
     pub key: Vec<u8>,
-    /// Of addresses and ports those that are hashed.
+    /// The fields that are hashed, addresses and ports among them.
     pub fields: Fields,
 }
 

@@ -1,3 +1,5 @@
+//! The clock of a live port: stamps that never run back, from the time of day at start and the monotonic clock.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -51,7 +53,7 @@ impl Clock {
         (first..).zip(left).for_each(|(number, frame)| frame.stamp.seq = number);
     }
 
-    /// The same for whoever looks how long packets wait.
+    /// A clock that tells how long packets have waited since their stamps.
     pub(crate) fn of_stamps(&self) -> StampClock {
         StampClock::new(self.begin, self.begin_ns)
     }

@@ -1,6 +1,6 @@
 //! What an interface received and sent, and what became of packets that did not leave.
 
-/// Of one interface, as Paceline sees it.
+/// What one interface counts, as Paceline sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceCounters {
     /// Packets received.

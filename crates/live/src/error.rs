@@ -67,7 +67,7 @@ pub enum LiveError {
 }
 
 impl LiveError {
-    /// Whether somebody else has what is asked for: another program at the interface, or a socket at its queue.
+    /// Whether what is asked for is taken: another program is at the interface, or a socket at its queue.
     pub(crate) fn is_in_the_way(&self) -> bool {
         let LiveError::System { error, .. } = self else { return false };
         matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long whoever changes them waits until the change is in force, at most, and how often it looks.
+/// How long a change of addresses waits until it is in force, at most, and how often it looks.
 const PATIENCE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(2);
 

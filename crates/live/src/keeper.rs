@@ -58,7 +58,7 @@ pub(crate) enum Order {
     Widen(usize, Interface, Vec<XdpSocket>, usize),
 }
 
-/// The same for all cores.
+/// What the threads of all cores are to do, for one interface.
 pub(crate) enum Orders {
     /// It is gone.
     Leave,

@@ -1,3 +1,5 @@
+//! The contract of a link: one queue of an interface, of any kind of socket.
+
 #![allow(unsafe_code)]
 
 use std::os::fd::RawFd;

@@ -1,5 +1,5 @@
-//! How far a port's queues had come when somebody asked, and whether all packets up to there have been received and have
-//! left.
+//! Marks: how far a port's queues had come when a mark was asked for, and whether all packets up to there have been
+//! received and have left.
 //!
 //! ```text
 //!   mark 1 asked for   the rings have come to 7 and 12   all up to there received   and what was to leave has left
@@ -29,7 +29,7 @@ pub(crate) enum Stage {
 }
 
 impl Marks {
-    /// The number of a mark that somebody asks for now, and whether it begins now: then how far the rings have come is to
+    /// Asks for a mark: returns its number, and whether it begins now: then how far the rings have come is to
     /// be noted.
     pub(crate) fn ask(&mut self) -> (u64, bool) {
         match self.under_way {

@@ -60,8 +60,8 @@ pub enum Sockets {
 pub enum Poll {
     /// Looks again and again: the shortest latency, and all of a processor.
     Busy,
-    /// The same, and the thread also does the driver's work by the way, in place of interrupts (`SO_PREFER_BUSY_POLL`); AF_XDP
-    /// only. Other sockets look again and again.
+    /// Looks again and again, and also does the driver's work by the way, in place of interrupts
+    /// (`SO_PREFER_BUSY_POLL`); AF_XDP only. Other sockets look again and again.
     Driver,
     /// Sleeps after some 50 microseconds until a packet arrives: an idle port costs next to nothing, and the first packet
     /// after a pause waits for the thread to be woken, some 20 to 60 microseconds.
@@ -129,7 +129,7 @@ pub struct LivePort {
     remarks: Vec<String>,
     tap: Arc<Tap>,
     poll: Poll,
-    /// How often packets were asked for: whoever watches the run sees that it goes on.
+    /// How often packets were asked for: an observer of the run sees that it goes on.
     pulse: Arc<AtomicU64>,
     /// What becomes readable when a packet arrives.
     polled: Box<[libc::pollfd]>,
@@ -154,7 +154,7 @@ impl LivePort {
 
     /// Opens a port for each of several cores, all at the same interfaces. Each has a mode and a pool, a [peer](Pool::peers)
     /// of the others'. All [steering](PortOptions::steering) is to [spread](Steering::spread) packets over as many cores, or
-    /// over none: then the ports take packets from one queue. Whoever receives by them does so one at a time, says
+    /// over none: then the ports take packets from one queue. Threads receive by them one at a time, and call
     /// [`Port::prepare`] before and [`Port::fetch`] behind, and packets have numbers in the order in which they were received.
     ///
     /// # Errors
@@ -383,7 +383,7 @@ impl LivePort {
         Some(all.fold(first, RouteCounters::plus))
     }
 
-    /// Counts up as long as somebody asks the port for packets, whether there are any or not.
+    /// Counts up as long as a thread asks the port for packets, whether there are any or not.
     pub fn pulse(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.pulse)
     }
@@ -408,8 +408,8 @@ impl LivePort {
         &self.remarks
     }
 
-    /// Where whoever asks gets copies of packets that are dropped, by the chain or behind it. The number of an interface is
-    /// its place in what the port was opened with.
+    /// The tap, by which a listener gets copies of packets that are dropped, by the chain or behind it. The number
+    /// of an interface is its place in what the port was opened with.
     pub fn tap(&self) -> Arc<Tap> {
         Arc::clone(&self.tap)
     }
@@ -554,7 +554,7 @@ impl LivePort {
         None
     }
 
-    /// Copies a packet that is dropped, if somebody asks for such.
+    /// Copies a packet that is dropped, if the tap has a listener.
     #[inline]
     fn tell_dropped(&self, frame: &Frame, interface: usize, why: Why) {
         if !self.tap.is_on() {

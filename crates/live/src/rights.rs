@@ -1,6 +1,6 @@
 //! What this process may do: giving up what it does not need, as far as the kernel can take it.
 //!
-//! Capabilities belong to threads, and a new thread has those of the one that starts it. So whoever starts threads calls
+//! Capabilities belong to threads, and a new thread has those of the one that starts it. So code that starts threads calls
 //! [`keep`] first, and a thread that needs more is started earlier.
 
 use std::collections::BTreeMap;
@@ -119,7 +119,7 @@ fn write_only_in(written: &[&Path]) -> bool {
     restricted().is_ok_and(|status| status.ruleset != RulesetStatus::NotEnforced)
 }
 
-/// System calls that nothing here makes, and that whoever takes the process over would like to make.
+/// System calls that nothing here makes, and that an attacker who takes the process over would like to make.
 const REFUSED: [libc::c_long; 49] = [
     // Other programs, and other processes' memory.
     libc::SYS_execve,

@@ -29,7 +29,7 @@ impl CardRules {
     }
 
     /// Has packets of a flow come with this reference from now on, by whichever interface; with [`Reference::NONE`], without one.
-    /// What the kernel has no room for is lost: whoever told of the flow does so again. So is what an interface was told
+    /// What the kernel has no room for is lost: the caller has to set it again. So is what an interface was told
     /// that went away. `flow` is as [`XdpProgram::set_reference`] takes it.
     pub fn set(&self, flow: &[u8; 40], reference: Reference) {
         for program in self.lock().iter().flatten() {

@@ -1,3 +1,5 @@
+//! One interface of a port: its link, its counters, and the frames that wait to be sent.
+
 use std::time::{Duration, Instant};
 
 use io::{Frame, Pool};

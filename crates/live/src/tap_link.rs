@@ -87,7 +87,7 @@ fn not_taken(what: String, error: std::io::Error, name: &str) -> LiveError {
     }
 }
 
-/// Where this process may not, whoever made it did, or is told to.
+/// Brings the interface up. Where this process may not, the interface's maker did so, or is told to.
 fn take_up(mut request: libc::ifreq) {
     let Ok(socket) = control_socket() else { return };
     // SAFETY: both calls read or write one `ifreq`, which outlives them; flags are a number.

@@ -37,7 +37,7 @@ use crate::{Interface, LiveError};
 const BATCH: usize = 64;
 /// Entries of each ring.
 const RING: u32 = 2_048;
-/// The same of those that all sockets of a queue have, at most.
+/// Entries, at most, of the rings that all sockets of a queue share.
 const LARGEST: u32 = 8 * RING;
 /// The shortest frame that the kernel sends: an Ethernet header.
 const SHORTEST: usize = 14;

@@ -1,3 +1,5 @@
+//! Tests of setting a card's hash, with a driver that is simulated.
+
 use std::sync::{Arc, Mutex};
 
 use super::*;
@@ -59,7 +61,7 @@ impl Driver for Fake {
     }
 }
 
-/// Eight entries, all to queues 0 and 1, as somebody has set them by hand; UDP by addresses alone, as most cards begin.
+/// Eight entries, all to queues 0 and 1, as set by hand; UDP by addresses alone, as most cards begin.
 fn card() -> Fake {
     let hash =
         Hash { table: vec![0, 0, 0, 0, 1, 1, 1, 1], key: (1..=44).collect(), function: 2, transform: 1 };

@@ -1,3 +1,5 @@
+//! Tests of frames that come in several parts.
+
 use io::{Frame, Lent, Pool};
 use wire::{LinkType, Stamp};
 

@@ -20,7 +20,7 @@ impl Board {
     pub(super) fn post(&self, snapshot: Arc<Snapshot>) -> Arc<Snapshot> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *newest, snapshot);
-        // Inside the lock: whoever has the lock sees a version and its snapshot.
+        // Inside the lock: a thread that has the lock sees a version and its snapshot.
         self.version.fetch_add(1, Ordering::Release);
         before
     }

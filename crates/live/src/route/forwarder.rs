@@ -164,7 +164,7 @@ impl Forwarder {
         Decision::Unresolved
     }
 
-    /// Of the tables by which frames are decided on.
+    /// The version of the tables by which frames are decided on.
     pub(super) fn version(&self) -> u64 {
         self.reader.version()
     }

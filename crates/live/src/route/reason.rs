@@ -104,7 +104,7 @@ impl RouteDrop {
 pub struct RouteCounters {
     /// Packets to be sent.
     pub sent: u64,
-    /// Of these, packets that leave by the interface that they came by.
+    /// Packets among `sent` that leave by the interface that they came by.
     pub hairpins: u64,
     /// Packets for this host.
     pub host: u64,
@@ -126,7 +126,7 @@ impl RouteCounters {
         self.drops[reason as usize]
     }
 
-    /// Of two forwarders together.
+    /// The counters of two forwarders together.
     pub fn plus(mut self, other: &RouteCounters) -> RouteCounters {
         let RouteCounters { sent, hairpins, host, unresolved, drops, replies, replies_limited, asks_lost } =
             other;

@@ -1,3 +1,5 @@
+//! Tests of the router: by hand, with random packets, and against the kernel's own routing.
+
 mod cost;
 mod golden;
 mod kernel;

@@ -1,3 +1,5 @@
+//! Tests of segmentation: TCP, UDP, and tunnels.
+
 use etherparse::PacketBuilder;
 use wire::{Checksums, verify};
 

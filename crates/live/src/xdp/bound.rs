@@ -29,7 +29,7 @@ const PLACEHOLDER: i32 = 0x7fff_fff0;
 const CALL: u8 = 0x85;
 const OF_KERNEL: u8 = 2;
 
-/// The kernel's functions are for programs whose licence is compatible with the GPL. Whoever has the program under the MIT
+/// The kernel's functions are for programs whose licence is compatible with the GPL. A licensee who has the program under the MIT
 /// licence may use it under the GPL, too.
 const LICENCE: &CStr = c"Dual MIT/GPL";
 

@@ -4,7 +4,7 @@
 //! which ends only when the packets that it steered are in their sockets' rings: drivers flush these before they let other
 //! work on (`xdp_do_flush`, in the same poll). So a grace period of RCU is what has to be waited for.
 //!
-//! The system call that waits for one is a change of a map of maps: the kernel has whoever changes it wait, "so that
+//! The system call that waits for one is a change of a map of maps: the kernel has the caller wait, "so that
 //! userspace, when we return to it, knows that all non-sleepable programs that could be running use the new map value"
 //! (`maybe_wait_bpf_programs` of kernel/bpf/syscall.c, Linux 4.19 and later). A change of an array, such as the table that
 //! packets are spread by, does not wait. A test holds the kernel to both.

@@ -129,7 +129,8 @@ fn c_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-/// Gives the link a name in a BPF file system: it stays at the interface until that is removed, whoever dies.
+/// Gives the link a name in a BPF file system: it stays at the interface until that is removed, whether or not this
+/// process lives.
 pub(super) fn pin(link: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let path = c_path(path)?;
     bpf(BPF_OBJ_PIN, &Object { path: path.as_ptr().addr() as u64, fd: link.as_raw_fd() as u32, flags: 0 })

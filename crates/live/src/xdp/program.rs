@@ -88,8 +88,9 @@ impl XdpProgram {
         XdpProgram::attach_for(interface, steering, false)
     }
 
-    /// The same; a program that takes frames in several parts (Linux 5.18) is also taken by interfaces whose frames are
-    /// longer than a page. It reads headers in the first part alone.
+    /// Loads and attaches as [`XdpProgram::attach`] does. With `takes_parts` the program takes frames in several
+    /// parts (Linux 5.18), and is also taken by interfaces whose frames are longer than a page. It reads headers in
+    /// the first part alone.
     ///
     /// # Errors
     /// As [`XdpProgram::attach`].
@@ -243,7 +244,7 @@ impl XdpProgram {
         self.insert_for(0, socket)
     }
 
-    /// The same for the packets of a core alone, where they are [spread](Steering::spread) over several.
+    /// Redirects the packets of one core to the socket, where packets are [spread](Steering::spread) over several.
     ///
     /// # Errors
     /// As [`XdpProgram::insert`].
@@ -264,7 +265,7 @@ impl XdpProgram {
         set.map_err(|error| failed(&format!("cannot steer packets to queue {queue}"), of, &error))
     }
 
-    /// Where [`XdpProgram::note_unserved`] notes what it counts, for whoever has no time to ask the kernel.
+    /// Where [`XdpProgram::note_unserved`] notes what it counts, for a thread that has no time to ask the kernel.
     pub(crate) fn unserved(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.unserved)
     }

@@ -1,7 +1,7 @@
 //! An AF_XDP socket: one receive and one transmit queue of an interface.
 //!
 //! Several sockets may have one queue. Then each has a receive and a transmit ring of its own, and all of them have one fill
-//! and one completion ring: whoever comes by uses these, once a batch, and passes on where another socket's thread does.
+//! and one completion ring: a thread that comes by uses these, once a batch, and passes on where another socket's thread does.
 //! Or all packets come by the receive ring of one of them, and the threads of the others take packets from it, too.
 
 #![allow(unsafe_code)]
@@ -39,7 +39,7 @@ impl From<Lent> for Descriptor {
     }
 }
 
-/// Of `options` in a descriptor of the kernel's: the packet goes on in the next one.
+/// Bit of `options` in a descriptor of the kernel's: the packet goes on in the next one.
 const GOES_ON: u32 = libc::XDP_PKT_CONTD;
 
 /// What the kernel counts of a socket (`XDP_STATISTICS`).
@@ -82,7 +82,7 @@ pub struct XdpSocket {
 struct Receive {
     ring: Consumer<libc::xdp_desc>,
     _map: Mapping,
-    // In this order, as above: the socket stays open as long as somebody takes packets from its ring.
+    // In this order, as above: the socket stays open as long as a thread takes packets from its ring.
     fd: Arc<OwnedFd>,
     _umem: Umem,
 }
@@ -273,7 +273,8 @@ impl XdpSocket {
         self.receive = Arc::clone(&other.receive);
     }
 
-    /// The receive ring, whoever has it. Nobody panics who has it.
+    /// Locks the receive ring, of this socket or of the one it takes packets from. No thread panics while it has
+    /// it.
     fn receive_ring(&self) -> MutexGuard<'_, Receive> {
         self.receive.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -499,7 +500,8 @@ impl XdpSocket {
         self.fd.as_fd()
     }
 
-    /// The same of the socket whose receive ring its thread [takes](XdpSocket::take_from) packets from.
+    /// Descriptor of the socket whose receive ring its thread [takes](XdpSocket::take_from) packets from, for
+    /// `poll`.
     pub(crate) fn receive_fd(&self) -> RawFd {
         self.receive_ring().fd.as_raw_fd()
     }

@@ -32,7 +32,7 @@ pub struct Steering {
     pub port_addresses: Vec<IpAddr>,
     /// How packets are spread over cores that have a socket each at every queue; without it there is one socket a queue.
     pub spread: Option<Spread>,
-    /// Of how many flows the program says before their packets where their states are, as it is
+    /// For how many flows the program says before their packets where their states are, as it is
     /// [told](crate::xdp::XdpProgram::set_reference); those whose last packet is longest ago make room for others. 0: nothing is
     /// said, and nothing is before packets.
     pub card_flows: u32,
@@ -51,7 +51,7 @@ pub enum OnDeath {
     /// The host gets them.
     #[default]
     Pass,
-    /// They are dropped, until the next program is attached, or somebody [unblocks](crate::xdp::Pins::unblock) the
+    /// They are dropped, until the next program is attached, or a command [unblocks](crate::xdp::Pins::unblock) the
     /// interface.
     Block,
 }
@@ -137,8 +137,8 @@ pub struct Steered {
     pub host_ports: u64,
     /// Lost: the kernel could not look a socket up, or a VLAN tag had no room before the frame.
     pub failed: u64,
-    /// Of those redirected: without what was to be said of their flows, since the driver has no XDP metadata. What is before
-    /// them is of no meaning.
+    /// Packets among `redirected` without what was to be said of their flows, since the driver has no XDP metadata.
+    /// What is before them is of no meaning.
     pub without_metadata: u64,
 }
 

@@ -91,7 +91,8 @@ impl Lab {
         self.pair_of(left, right, 1);
     }
 
-    /// The same, with so many receive and transmit queues at each end.
+    /// A pair of interfaces, one end in each of two namespaces, with so many receive and transmit queues at each
+    /// end.
     ///
     /// Checksums are computed by the sender: virtual interfaces leave them out otherwise, and who takes the frames by
     /// AF_XDP sees wrong ones. IPv6 is silent until an address is added: nothing but the test's packets travels.
@@ -126,7 +127,8 @@ impl Namespace {
         &self.name
     }
 
-    /// Leaves checksums and segments of an interface to whoever gets its frames, as virtual interfaces do by default.
+    /// Leaves checksums and segments of an interface to the receiver of its frames, as virtual interfaces do by
+    /// default.
     pub fn offload(&self, interface: &str) {
         self.inside(|| set_checksum_offload(interface, true));
     }

@@ -259,7 +259,7 @@ unsafe fn read(umem: &Umem, packet: Descriptor) -> Vec<u8> {
     unsafe { std::slice::from_raw_parts(from.as_ptr(), packet.len as usize) }.to_vec()
 }
 
-/// Memory of somebody else is let go when the last socket is gone, and not before.
+/// Memory that belongs to another owner is let go when the last socket is gone, and not before.
 #[test]
 fn the_owner_of_the_memory_is_kept_as_long_as_a_socket_has_it() {
     #[repr(align(4096))]

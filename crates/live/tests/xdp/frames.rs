@@ -1,4 +1,4 @@
-//! Frames of all shapes, for whoever reads headers.
+//! Frames of all shapes, for tests of programs that read headers.
 
 /// Numbers that look random, and are the same each time.
 struct Numbers(u64);

@@ -52,7 +52,7 @@ struct Thread {
     unresolved: Unresolved<Packet>,
     now_ns: u64,
     fault: Option<Fault>,
-    /// Of all packets that came, in the order in which that was decided: the packet's number and host.
+    /// What became of all packets that came, in the order in which that was decided: the packet's number and host.
     ends: Vec<(usize, u8, End)>,
     came: usize,
 }
