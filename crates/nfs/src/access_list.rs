@@ -146,9 +146,9 @@ pub struct Options {
     pub unanswered_timeout_s: u32,
     /// How long a TCP connection is kept without a packet, s.
     pub tcp_timeout_s: u32,
-    /// The same after a FIN or RST, s.
+    /// How long a TCP connection is kept without a packet after a FIN or RST, s.
     pub closing_timeout_s: u32,
-    /// The same for what is not TCP, s.
+    /// How long a flow that is not TCP is kept without a packet, s.
     pub other_timeout_s: u32,
     /// What happens to packets of connections that are allowed while the table is full.
     pub when_full: PassOrDrop,
@@ -182,7 +182,7 @@ pub struct Meta {
     is_from_low: u8,
     /// [`PLAIN`], [`LATER_FRAGMENT`] or [`ERROR`].
     kind: u8,
-    /// Of an error, who sent it; its destination is one of the ends.
+    /// The sender of an error; its destination is one of the ends.
     sender: [u8; 4],
 }
 

@@ -134,7 +134,7 @@ pub(crate) fn ns_from_ms(ms: u64) -> u64 {
     ms.saturating_mul(1_000_000)
 }
 
-/// The same for options in which 0 means never.
+/// Milliseconds as nanoseconds, for options in which 0 means never.
 pub(crate) fn ns_from_ms_or_never(ms: u64) -> u64 {
     if ms == 0 { u64::MAX } else { ns_from_ms(ms) }
 }

@@ -56,7 +56,7 @@
 //! | REQ-4 | | *Port parity* is preserved, for TCP too; when the core has free ports of the other parity alone, one of those is taken, and `parity-lost` counts it |
 //! | REQ-5 | REQ-5 | time-outs as above |
 //! | REQ-6 | | outbound packets refresh a mapping, hairpinned ones too, and those of its own endpoint that are dropped; inbound ones do not |
-//! | REQ-8 | REQ-3 | *Endpoint-independent filtering*: whoever sends to a mapping's external endpoint gets in. Put an `access-list` beside it for less |
+//! | REQ-8 | REQ-3 | *Endpoint-independent filtering*: any sender to a mapping's external endpoint gets in. Put an `access-list` beside it for less |
 //! | REQ-9 | REQ-8 | *Hairpinning* with external source address and port |
 //! | REQ-10 | REQ-6 | there are no application level gateways |
 //! | REQ-11 | REQ-2 | a mapping never changes while it lives; connections may begin on either side, or on both at once |

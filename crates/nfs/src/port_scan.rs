@@ -130,7 +130,7 @@ pub struct Options {
     pub block_ms: u64,
     /// Prefixes of sources that are never scanners.
     pub allow: Vec<String>,
-    /// Of the hash that picks bits.
+    /// Seed of the hash that picks bits.
     pub seed: u64,
 }
 
@@ -396,7 +396,7 @@ impl State {
     }
 }
 
-/// Of which protocol the packet may be a try, 0 for none.
+/// The protocol of which the packet may be a try, 0 for none.
 #[inline]
 fn tried_protocol(headers: &Headers) -> u8 {
     const HANDSHAKE: u8 = tcp_flags::SYN | tcp_flags::ACK;

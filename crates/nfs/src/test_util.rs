@@ -23,7 +23,7 @@ pub(crate) fn tcp(src: u8) -> Headers {
     }
 }
 
-/// The same between IPv6 addresses, from `2001:db8::src`.
+/// A TCP packet between IPv6 addresses, from `2001:db8::src`.
 pub(crate) fn tcp_v6(src: u8) -> Headers {
     let addr = |last| Addr([0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
     Headers { src: addr(src), dst: addr(255), marks: Marks::IPV6, ..tcp(0) }

@@ -74,7 +74,8 @@ impl TokenBucket {
         conforms
     }
 
-    /// The same out of a bucket that is not full, and will not be; if it does not hold that many nothing changes.
+    /// Takes `tokens` out of a bucket that is not full, and will not be, and says whether it did; if it does not
+    /// hold that many nothing changes.
     #[inline]
     pub(crate) fn take_in_place(&self, debt: &mut Debt, tokens: u64, now_ns: u64) -> bool {
         let before = self.debt_at(debt, now_ns);
@@ -87,8 +88,8 @@ impl TokenBucket {
         takes
     }
 
-    /// The same for several packets of as many tokens each, as far as the flow surely lives and the bucket is not
-    /// full. Those that conform pass.
+    /// Takes `tokens` out for each of several packets, as far as the flow surely lives and the bucket is not full.
+    /// Those that conform pass.
     #[inline]
     pub(crate) fn take_each(&self, debt: &mut Option<Debt>, tokens: u64, times_ns: &[u64]) -> Leap {
         let Some(Debt { mut nanotokens, mut last_ns }) = *debt else { return Leap::NONE };

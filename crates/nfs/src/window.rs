@@ -70,7 +70,8 @@ impl SlidingCount {
         is_within || self.roll_and_add_within(amount, limit, now_ns, window_ns)
     }
 
-    /// The same for the few packets of which one window alone does not tell.
+    /// Adds what came within `limit` as [`SlidingCount::add_within`] does, for the few packets of which one window
+    /// alone does not tell.
     #[inline(never)]
     fn roll_and_add_within(&mut self, amount: u64, limit: u64, now_ns: u64, window_ns: u64) -> bool {
         let mut count = *self;

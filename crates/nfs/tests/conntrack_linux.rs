@@ -64,7 +64,7 @@ impl Answer {
         Answer { passes: verdict == "pass", connection }
     }
 
-    /// The same, but for a second: the kernel took its time, and counts in ticks.
+    /// Whether two answers are equal but for a second: the kernel took its time, and counts in ticks.
     fn is_as_good_as(&self, other: &Answer) -> bool {
         self.passes == other.passes
             && match (&self.connection, &other.connection) {

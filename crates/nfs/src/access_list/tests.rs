@@ -1,3 +1,5 @@
+//! Tests of the access list: rules, connections, and errors about them.
+
 use std::string::String;
 use std::vec::Vec;
 

@@ -191,7 +191,7 @@ impl Conntrack {
             || self.passes_otherwise(state, meta, now_ms, &mut cx.reborrow())
     }
 
-    /// The same for packets that pass in another way, such as those of handshakes.
+    /// A step of a connection that exists, for packets that pass in another way, such as those of handshakes.
     #[inline(never)]
     fn passes_otherwise(&self, state: &mut State, meta: &Meta, now_ms: u32, cx: &mut Cx<'_, ()>) -> bool {
         let Some(kind) = Kind::of(meta.tcp_flags) else { return false };

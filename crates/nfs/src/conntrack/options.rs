@@ -1,3 +1,5 @@
+//! The options of the connection tracker, as a chain file has them and as checked.
+
 use alloc::format;
 
 use nf::{OptionDoc, OptionError};

@@ -61,7 +61,7 @@ impl Last {
 /// What is kept of a connection: 60 bytes.
 ///
 /// Eight of them are the deadline: packets that are refused or ignored must not keep a connection
-/// alive, or whoever knows its ports could.
+/// alive, or an outsider who knows its ports could.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct State {

@@ -72,8 +72,8 @@ impl State {
         Window::Inside
     }
 
-    /// The same for an ACK of an end that was seen before, if it passes and is no [`Window::Overrun`]. If it is another
-    /// case nothing changes: `false`.
+    /// Checks an ACK of an end that was seen before, and learns from it: `true` if it passes and is no
+    /// [`Window::Overrun`]. If it is another case nothing changes: `false`.
     #[inline(always)]
     pub(super) fn takes_ack(&mut self, segment: &Segment, side: Side, liberal: bool) -> bool {
         let is_liberal = liberal || self.is_liberal(side);

@@ -1,3 +1,5 @@
+//! Tests of the DDoS guard: by hand, and against a plain log of packets.
+
 use nf::{Rig, Verdict};
 use proptest::prelude::*;
 use wire::Headers;
@@ -138,7 +140,7 @@ fn huge_options_and_times_saturate() {
     }
 }
 
-/// The same, written plainly: a log of every packet since the source was fresh.
+/// The guard in plain code: a log of every packet since the source was fresh.
 struct Model {
     window_ns: u64,
     log: Log,

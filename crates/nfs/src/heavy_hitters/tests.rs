@@ -1,3 +1,5 @@
+//! Tests of the heavy hitter detector.
+
 use nf::{Ended, FlowKey, Rig, Verdict};
 use proptest::prelude::*;
 use wire::{Headers, Marks};

@@ -13,8 +13,9 @@ use super::{DIRECT_FLOWS, LoadBalancer};
 impl<K: Followed> LoadBalancer<K> {
     /// Whether the packet is of a connection that a client opened to a backend itself, which it steps, or opens one.
     ///
-    /// TCP opens when the backend answers a SYN with SYN and ACK. Whoever forges a SYN in the name of a client that talks to
-    /// a service gets no such answer: the backend has that connection, and confirms it (RFC 9293 §3.10.7.4).
+    /// TCP opens when the backend answers a SYN with SYN and ACK. An attacker who forges a SYN in the name of a
+    /// client that talks to a service gets no such answer: the backend has that connection, and confirms it (RFC
+    /// 9293 §3.10.7.4).
     pub(super) fn is_direct(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Turns>) -> bool {
         let Some(state) = flow else {
             let opens = meta.is_opening() && !meta.has(tcp_flags::RST) && self.services.is_to_backend(meta);

@@ -28,7 +28,7 @@ pub struct Options {
     pub syn_timeout_s: u32,
     /// How long an open TCP flow is kept without a packet, s.
     pub tcp_timeout_s: u32,
-    /// The same after a FIN or RST, s.
+    /// How long a TCP flow is kept without a packet after a FIN or RST, s.
     pub closing_timeout_s: u32,
     /// How long a UDP flow is kept without a packet, s.
     pub udp_timeout_s: u32,

@@ -36,7 +36,8 @@ pub(super) struct Services {
     ranges: Vec<u8>,
     /// Address and port that packets from such a backend get; by the backend's socket, ascending.
     by_backend: BySocket<(Addr, u16)>,
-    /// The same by what ICMP errors tell of the backend's address.
+    /// Address and port that packets from such a backend get; by what ICMP errors tell of the backend's address,
+    /// ascending.
     by_quoted: BySocket<(Addr, u16)>,
 }
 
@@ -116,7 +117,8 @@ impl Services {
         find(&self.by_backend, (meta.dst, meta.dst_port, meta.protocol)).is_some()
     }
 
-    /// The same of an ICMP error about a packet that went to a backend.
+    /// Address and port of the service that was asked by the packet that an ICMP error quotes, which went to a
+    /// backend.
     pub(super) fn asked_by_quoted(&self, error: &Meta) -> Option<(Addr, u16)> {
         find(&self.by_quoted, (error.quoted_destination(), error.src_port, error.about))
     }

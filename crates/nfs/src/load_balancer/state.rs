@@ -19,7 +19,7 @@ pub struct Meta {
     pub(super) tcp_flags: u8,
     /// [`FIRST_FRAGMENT`], [`OF_CONNECTION`].
     pub(super) marks: u8,
-    /// Of an ICMP error that quotes TCP or UDP, which of them; 0 of other packets.
+    /// The protocol that an ICMP error quotes, TCP or UDP; 0 for other packets.
     pub(super) about: u8,
     /// The destination that such an error quotes: [`Headers::word_of`].
     pub(super) quoted: u32,

@@ -1,3 +1,5 @@
+//! Tests of the load balancer.
+
 use std::collections::BTreeMap;
 use std::string::String;
 use std::vec::Vec;

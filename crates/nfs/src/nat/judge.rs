@@ -350,7 +350,7 @@ impl NatJudge {
         let due = self.receiver(came, came.sent.map(|ends| ends.dst), ruling)?;
         self.counts.packets_in += u64::from(matches!(due, Due::Changed { .. }));
         if due == Due::Either {
-            // Whoever gets it, it was let in: what is not matched would have been dropped.
+            // Whichever host gets it, it was let in: what is not matched would have been dropped.
             self.counts.packets_in += u64::from(self.rules.drops_unmatched);
         }
         Ok(due)

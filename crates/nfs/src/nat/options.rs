@@ -41,11 +41,11 @@ pub struct Options {
     pub port_choice: PortChoice,
     /// How long a UDP mapping is kept without an outbound packet, ms.
     pub udp_ms: u64,
-    /// The same for a TCP mapping in use, ms.
+    /// How long a TCP mapping in use is kept without an outbound packet, ms.
     pub tcp_established_ms: u64,
-    /// The same for a TCP mapping whose connection opens or closes, ms.
+    /// How long a TCP mapping whose connection opens or closes is kept without an outbound packet, ms.
     pub tcp_transitory_ms: u64,
-    /// The same for a mapping of an ICMP query, ms.
+    /// How long a mapping of an ICMP query is kept without an outbound packet, ms.
     pub icmp_ms: u64,
     /// Whether inside hosts reach each other by external addresses.
     pub hairpinning: bool,

@@ -35,8 +35,8 @@ pub(super) struct Wanted {
 /// One core's external ports.
 ///
 /// A port is *free*, or a mapping has it. Such a mapping *lives* until its deadline, and is dead from then on:
-/// then nobody is let in by it, and its port is given to whoever asks when no free one is left. It need not have
-/// been given back by then.
+/// then nobody is let in by it, and its port is given to the next mapping when no free one is left. It need not
+/// have been given back by then.
 ///
 /// The default has no ports. Takes no memory after it was made: each queue has room for all of the core's ports of its kind.
 #[derive(Clone, Debug, Default)]

@@ -1,3 +1,5 @@
+//! Tests of the NAT.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddrV4;
 use std::string::String;

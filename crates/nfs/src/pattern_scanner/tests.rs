@@ -1,3 +1,5 @@
+//! Tests of the pattern scanner.
+
 use std::string::String;
 use std::vec::Vec;
 

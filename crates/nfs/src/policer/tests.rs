@@ -1,3 +1,5 @@
+//! Tests of the policer.
+
 use nf::{Rig, Verdict};
 use proptest::prelude::*;
 use wire::{Edits, Headers};

@@ -1,3 +1,5 @@
+//! Tests of port knocking.
+
 use nf::{Rig, Verdict};
 use proptest::prelude::*;
 use wire::{Headers, Marks};

@@ -1,3 +1,5 @@
+//! Tests of the port scan detector.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use nf::{Rig, Verdict};

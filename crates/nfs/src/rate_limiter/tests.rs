@@ -1,3 +1,5 @@
+//! Tests of the rate limiter.
+
 use nf::{Rig, Verdict};
 use proptest::prelude::*;
 

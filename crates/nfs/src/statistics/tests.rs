@@ -1,3 +1,5 @@
+//! Tests of flow and source statistics.
+
 use nf::{Ended, FlowKey, Rig, Verdict};
 use proptest::prelude::*;
 use wire::{Marks, tcp_flags};

@@ -1,3 +1,5 @@
+//! Tests of the synthetic function.
+
 use std::collections::BTreeSet;
 use std::vec::Vec;
 
@@ -112,7 +114,7 @@ proptest! {
         prop_assert_eq!((line, seen.len() as u64), (0, lines));
     }
 
-    /// After so many packets a flow has come so many lines further, whoever else was there.
+    /// After so many packets a flow has come so many lines further, whichever other flows were there.
     #[test]
     fn a_flow_comes_as_far_as_its_packets_take_it(
         sources in proptest::collection::vec(1..4_u8, 1..100), accesses in 0..40_u32,

@@ -1,3 +1,5 @@
+//! Tests of sliding counts, against a log of all that came.
+
 use proptest::prelude::*;
 
 use super::*;

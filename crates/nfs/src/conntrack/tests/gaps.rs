@@ -10,7 +10,7 @@ const OPEN: &str = "
     > PA seq=101 ack=301 len=500 : pass established
 ";
 
-/// The client's next 1,400 bytes are missed. Until somebody is believed, nothing fits any more.
+/// The client's next 1,400 bytes are missed. Until an end is believed, nothing fits any more.
 const MISSED: &str = "
     < PA seq=301 ack=2001 len=100 : ack-out-of-window established
     > A  seq=2001 ack=401         : ack-out-of-window established

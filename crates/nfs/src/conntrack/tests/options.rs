@@ -1,3 +1,5 @@
+//! Tests of the connection tracker's options.
+
 use nf::{Cx, OptionError};
 use wire::{Edits, Stamp};
 

@@ -1,3 +1,5 @@
+//! Properties of the connection tracker, on random packets.
+
 use proptest::prelude::*;
 use zerocopy::IntoBytes;
 

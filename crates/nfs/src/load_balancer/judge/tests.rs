@@ -1,3 +1,5 @@
+//! Tests of the load balancer's judge: what it passes, and what it says is wrong.
+
 use etherparse::{Icmpv4Type, PacketBuilder};
 use wire::{LinkType, Stamp};
 

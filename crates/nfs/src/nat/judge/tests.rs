@@ -1,3 +1,5 @@
+//! Tests of the NAT's judge: what it passes, and what it says is wrong.
+
 use alloc::vec;
 
 use etherparse::{Icmpv4Type, PacketBuilder};

@@ -34,7 +34,7 @@ pub(super) struct PortTable {
 ///  | deadline, ns                                                 |
 /// ```
 ///
-/// A core sees its own writes at once, and the others' soon. Whoever reads an inside endpoint reads a deadline
+/// A core sees its own writes at once, and the others' soon. A core that reads an inside endpoint reads a deadline
 /// behind it that was written with it or later: the endpoint is stored with release and loaded with acquire.
 /// When a port gets another owner in between, that is the next owner's deadline: the last owner is met a moment
 /// after its end, as it also would be by a core that is a moment behind.
@@ -61,7 +61,7 @@ impl Clone for PortTable {
 }
 
 impl PortTable {
-    /// Of ports that are all free, `order` has each kind's in the order of their places.
+    /// A table of ports that are all free: `order` has those of each kind in the order of their places.
     pub(super) fn new(range: PortRange, order: Vec<u16>) -> PortTable {
         let by_parity =
             |ports: &[u16]| (0..).zip(ports).all(|(place, port)| range.place_by_parity(*port) == place);
@@ -73,7 +73,7 @@ impl PortTable {
         PortTable { range, places: places.into(), ports: order.into(), entries }
     }
 
-    /// The same table once more.
+    /// Another handle of the same table.
     pub(super) fn share(&self) -> PortTable {
         let PortTable { range, places, ports, entries } = self;
         PortTable {
@@ -162,7 +162,7 @@ impl Entry {
         self.deadline_ns.load(Ordering::Relaxed)
     }
 
-    /// The same; without one, never.
+    /// When the mapping that has the port is dead; without one, never.
     #[inline]
     pub(super) fn end_ns(&self) -> u64 {
         if self.is_taken() { self.deadline_ns() } else { u64::MAX }

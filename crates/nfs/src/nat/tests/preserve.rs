@@ -32,7 +32,7 @@ fn a_port_is_kept_again_when_its_mapping_is_dead() {
     assert!(rig.pool().free().flatten().all(|(free, room)| free == room.min(4)));
 }
 
-/// Every endpoint has a port, and no two have one, whoever comes first.
+/// Every endpoint has a port, and no two have one, in whichever order they come.
 #[test]
 fn nothing_is_overloaded() {
     let mut rig = preserving();
