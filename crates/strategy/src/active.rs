@@ -13,7 +13,7 @@ pub struct ActiveCores {
 }
 
 impl ActiveCores {
-    /// So many, until somebody [sets](ActiveCores::set) another number.
+    /// So many cores are active, until [`ActiveCores::set`] says otherwise.
     pub fn new(cores: usize) -> ActiveCores {
         ActiveCores::changing(cores, &[])
     }
@@ -65,7 +65,7 @@ pub(crate) fn share_out(owners: &mut [u16], cores: usize) {
             Some(_) => counts[from] -= 1,
             None => {}
         }
-        // The shares are all entries: while one is to go somebody has room.
+        // The shares are all entries: while one is to go some core has room.
         let Some(to) = (0..cores).find(|core| counts[*core] < shares[*core]) else { continue };
         counts[to] += 1;
         *owner = to as u16;

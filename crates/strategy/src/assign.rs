@@ -1,3 +1,5 @@
+//! How packets are assigned to cores: the contract, and RSS.
+
 use wire::{Headers, Stamp};
 
 use crate::{HashFields, Toeplitz};
@@ -93,7 +95,7 @@ impl Rss {
         &self.indirection
     }
 
-    /// The same, to be changed.
+    /// The core of each entry, to be changed.
     pub fn indirection_mut(&mut self) -> &mut [u16] {
         &mut self.indirection
     }

@@ -1,3 +1,5 @@
+//! Which header fields a card has to hash so that each key of a chain stays on one core.
+
 use std::fmt;
 
 use nf::{FiveTuple, FlowKey, Sharding};
@@ -39,7 +41,8 @@ pub enum Cause {
     Keys,
     /// The first edits what the second's key is made of, and ports hash packets as they arrive.
     Edits,
-    /// The same of packets from outside, which meet the first before the second.
+    /// The first edits what the second's key is made of, on packets from outside, which meet the first before the
+    /// second.
     EditsFromOutside,
     /// The first stands between two sides, and the second's key has only one end of a packet.
     Sides,
@@ -62,7 +65,8 @@ impl HashFields {
         Self::of_order(functions, Order::OneWay)
     }
 
-    /// The same for a chain with two directions: packets from outside meet its functions in reverse.
+    /// The widest set of fields for a chain with two directions: packets from outside meet its functions in
+    /// reverse.
     ///
     /// - What a function edits comes before all others, in one direction or the other.
     /// - Beside a function that stands between the sides, packets are hashed as they look from inside: those from

@@ -1,10 +1,10 @@
-//! Entries that somebody has put on a core by hand.
+//! Pins: entries that an operator has put on a core by hand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Which core has an entry of the indirection table, or a shard, because somebody asked for it. Clones say the same. Who decides looks
-/// at the end of each period.
+/// Which core an operator has pinned each entry of the indirection table, or each shard, to. Clones share the pins.
+/// The strategy looks at them at the end of each period.
 #[derive(Clone, Debug)]
 pub struct Pins(Arc<[AtomicU32]>);
 
@@ -35,7 +35,7 @@ impl Pins {
         self.set(entry, FREE)
     }
 
-    /// The core that an entry is to stay on, if somebody asked for one.
+    /// The core that an entry is to stay on, if it is pinned to one.
     pub fn of(&self, entry: u16) -> Option<u16> {
         let asked = self.0.get(usize::from(entry))?.load(Ordering::Relaxed);
         (asked & ONCE == 0).then_some(asked as u16)

@@ -1,3 +1,5 @@
+//! How often entries go to other cores.
+
 /// When entries go to other cores, and which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rebalancing {

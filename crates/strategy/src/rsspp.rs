@@ -1,3 +1,5 @@
+//! RSS++: entries of the indirection table move between cores as the load asks for.
+
 use std::sync::Arc;
 
 use control::Balancer;
@@ -30,7 +32,7 @@ pub struct RssPlusPlus {
 /// What was looked at where entries were to go to other cores, or not.
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {
-    /// Of the packet ahead of which it was.
+    /// The stamp of the packet ahead of which it was.
     pub stamp: Stamp,
     /// What had been asked for: the loads' period, moves at random, or another number of cores (`Never`).
     pub every: Every,
@@ -40,7 +42,7 @@ pub struct Look<'a> {
     pub before: &'a [u16],
     /// By entry, the core that is to have it.
     pub after: &'a [u16],
-    /// Of so many cores.
+    /// How many cores there are.
     pub cores: usize,
 }
 
@@ -66,12 +68,12 @@ impl RssPlusPlus {
         }
     }
 
-    /// With entries that somebody may put on a core by hand.
+    /// With entries that an operator may pin to a core.
     pub fn with_pins(self, pins: Pins) -> RssPlusPlus {
         RssPlusPlus { pins, ..self }
     }
 
-    /// With somebody who is told of each look.
+    /// With a watcher that is told of each look.
     pub fn with_watcher(self, watcher: Watcher) -> RssPlusPlus {
         RssPlusPlus { watcher: Some(watcher), ..self }
     }

@@ -1,3 +1,5 @@
+//! Sprays packets over cores in turn.
+
 use wire::Headers;
 
 use crate::Assign;
