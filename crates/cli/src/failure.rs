@@ -1,3 +1,5 @@
+//! Failures of commands, and the exit status of each kind.
+
 use std::fmt;
 use std::process::ExitCode;
 

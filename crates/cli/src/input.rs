@@ -60,7 +60,7 @@ pub fn is_capture(path: &Path) -> bool {
         )
 }
 
-/// Reads a whole capture into memory, and says on standard error what of it is odd. Ends where `stop` is set.
+/// Reads a whole capture into memory, and says on standard error what is odd about it. Ends where `stop` is set.
 pub fn read_trace(path: &Path, stop: &AtomicBool) -> Result<Trace, Failure> {
     let mut reader = open_capture(path)?;
     let mut trace = Trace::default();

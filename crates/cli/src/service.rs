@@ -14,11 +14,11 @@ use sd_notify::NotifyState;
 
 /// How often the state is told in words.
 const STATUS: Duration = Duration::from_secs(5);
-/// How often somebody looks whether the run has begun.
+/// How often a thread looks whether the run has begun.
 const LOOK: Duration = Duration::from_millis(1);
 
 fn tell(states: &[NotifyState<'_>]) {
-    // Whoever does not listen any more misses nothing that the run depends on.
+    // A service manager that does not listen any more misses nothing that the run depends on.
     let _ = sd_notify::notify(states);
 }
 

@@ -18,7 +18,7 @@ use crate::support::{Folder, end, paceline, root, stderr};
 
 /// A tracker that lets no connection pass whose beginning it has not seen: flows that are lost show.
 pub const TRACK: &str = "name = \"track\"\n[[function]]\nuse = \"conntrack\"\npick_up = false\n";
-/// The same with other time-outs, and a function more.
+/// A tracker as [`TRACK`] with other time-outs, and a function more.
 pub const LONGER: &str = "name = \"longer\"\n[[function]]\nuse = \"conntrack\"\npick_up = false\n\
                       established_timeout_s = 600\n[[function]]\nuse = \"heavy-hitters\"\n";
 
@@ -59,7 +59,7 @@ impl Lan {
         self.start_with(strategy, cores, &[])
     }
 
-    /// The same with more arguments.
+    /// Starts the program in the middle with more arguments, and waits until it runs.
     pub fn start_with(&self, strategy: &str, cores: &str, more: &[&str]) -> Run {
         let mut command = self.gateway.command(env!("CARGO_BIN_EXE_paceline"));
         command.current_dir(root()).args(["run", &self.folder.file("track.toml"), "--inside", "in"]);

@@ -152,7 +152,7 @@ fn people_trace_with_a_filter() {
         let answer = lan.ask(&request);
         assert!(answer["error"].as_str().is_some_and(|error| error.contains(why)), "{request}: {answer}");
     }
-    // The run ends while somebody traces: lines end, and the run does not wait.
+    // The run ends during a trace: lines end, and the run does not wait.
     let mut trace = Asked::new(&lan, &json!({ "command": "trace" }));
     assert_eq!(trace.line(), json!({ "ok": true }));
     assert_eq!(lan.ask(&json!({ "command": "stop" })), json!({ "ok": true }));
@@ -232,7 +232,7 @@ fn drops_to(lan: &Lan, file: &str) -> Child {
         let answer = lan.ask(&json!({ "command": "drops", "seconds": 0 }));
         if answer["ok"] == json!(false) {
             assert!(
-                answer["error"].as_str().is_some_and(|error| error.contains("somebody else")),
+                answer["error"].as_str().is_some_and(|error| error.contains("another command")),
                 "{answer}"
             );
             return ctl;

@@ -51,7 +51,7 @@ pub fn counted(comments: &[(String, Vec<u8>)]) -> BTreeMap<String, u64> {
     counts
 }
 
-/// The same from a report.
+/// How many packets a report says were dropped, by reason.
 pub fn reported(report: &Value) -> BTreeMap<String, u64> {
     let of = |field: &str, before: &str| {
         let counts = report[field].as_object().cloned().unwrap_or_default();

@@ -20,7 +20,7 @@ fn piece(offset: u16, has_more: bool, len: u16) -> Vec<u8> {
     frame
 }
 
-/// Of four fragments the third overlaps, which takes the fourth with it.
+/// Four fragments, of which the third overlaps, which takes the fourth with it.
 fn capture() -> Vec<u8> {
     let frames = [piece(0, true, 16), piece(16, true, 16), piece(24, true, 16), piece(32, false, 16)];
     let mut bytes =

@@ -152,7 +152,7 @@ impl Running {
         serde_json::from_str(&text).expect("a report")
     }
 
-    /// The same whatever it says.
+    /// Asks it to terminate, and returns what it said, whether or not that is a report.
     fn terminate(mut self) -> Output {
         let child = self.child.take().expect("it runs");
         let begin = Instant::now();

@@ -16,7 +16,7 @@ use crate::service::Lan;
 use crate::support::stderr;
 
 const MICE: u64 = 1_000;
-/// Of them at a time.
+/// How many mice there are at a time.
 const AT_ONCE: &str = "40";
 /// What a mouse gets.
 const BYTES: usize = 2_000;
@@ -28,7 +28,7 @@ const ELEPHANT: &str = "40000";
 const RATE: &str = "80M";
 const SECONDS: u64 = 5;
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Of all segments, so many more may be sent again than through the kernel.
+/// Share of all segments that may be sent again beyond those that are through the kernel.
 const TOLERANCE: f64 = 0.02;
 
 /// Ends the servers, after a panic, too.

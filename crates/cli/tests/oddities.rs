@@ -12,7 +12,7 @@ fn udp() -> Vec<u8> {
     frame
 }
 
-/// The same from an IPv4-mapped address, in IPv6.
+/// A UDP packet from the IPv4-mapped address of 10.0.0.1, in IPv6.
 fn mapped() -> Vec<u8> {
     let mut frame = vec![0x02, 0, 0, 0, 0, 2, 0x02, 0, 0, 0, 0, 1, 0x86, 0xdd];
     frame.extend([0x60, 0, 0, 0, 0, 12, 17, 64]);

@@ -163,7 +163,7 @@ fn the_kernel_carries_on_from_cores_with_sockets_of_their_own() {
     the_kernel_carries_on("pass-own", 2);
 }
 
-/// Of cores with sockets of their own.
+/// Cores with sockets of their own let nothing pass after the program died, either.
 #[test]
 fn nothing_passes_after_several_cores() {
     let Some((lan, file_system)) = router("block-own") else { return };
@@ -279,7 +279,7 @@ fn nothing_passes_until_the_next_run() {
 fn a_failed_start_blocks_nothing() {
     let Some((lan, file_system)) = router("failed") else { return };
     let pins = file_system.pins();
-    // Somebody else has the second interface.
+    // Another program has the second interface.
     let other = lan.gateway.command(env!("CARGO_BIN_EXE_paceline"));
     let mut other = other;
     let chain = lan.folder.file("track.toml");

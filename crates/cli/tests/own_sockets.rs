@@ -407,7 +407,7 @@ fn cores_take_turns(queues: u32, cores: &str) {
         assert_eq!(of(&report, interface)["lost"], json!({}), "{interface}");
     }
     let by_core = report["cores"].as_array().expect("cores");
-    // Whoever is free takes the next ones: how many each gets is chance.
+    // A core that is free takes the next ones: how many each gets is chance.
     assert!(by_core.iter().all(|core| number(&core["packets"]) > 0), "{by_core:#?}");
     let statistics = &report["functions"][0];
     // Hosts may have said something beside.

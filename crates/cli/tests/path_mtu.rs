@@ -16,9 +16,9 @@ use crate::support::{Folder, root};
 /// How long something may stand still. A busy machine holds it up.
 const PATIENCE: Duration = Duration::from_secs(60);
 const BYTES: usize = 2 << 20;
-/// Of the link behind the router.
+/// MTU of the link behind the router.
 const NARROW: u32 = 1_400;
-/// Of a route beyond it.
+/// MTU of a route beyond it.
 const NARROWER: u32 = 1_320;
 /// A datagram that no link takes whole.
 const DATAGRAM: usize = 4_000;

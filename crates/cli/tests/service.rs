@@ -32,7 +32,7 @@ impl Lan {
         Lan::with_queues(label, 1)
     }
 
-    /// The same with so many queues at each interface.
+    /// A lan with so many queues at each interface.
     pub fn with_queues(label: &str, queues: u32) -> Option<Lan> {
         let mut lab = Lab::new("service")?;
         let (left, gateway, right) = (lab.namespace("l"), lab.namespace("g"), lab.namespace("r"));

@@ -9,7 +9,7 @@ use crate::service::Lan;
 use crate::soak::adds_up;
 use crate::support::{Folder, Scratch, json, paceline, stderr};
 
-/// Whoever is inside may open connections.
+/// Hosts inside may open connections.
 const CHAIN: &str = "name = \"doors\"\n[[function]]\nuse = \"access-list\"\ndefault = \"deny\"\n\
                      rules = [\"allow any from 10.0.0.0/25 to any\"]\n";
 

@@ -81,7 +81,7 @@ fn serve(listener: &TcpListener, done: &Done) {
             stream.read_exact(&mut received)?;
             stream.write_all(&received)
         };
-        // Whoever connected says whether it was right.
+        // The client that connected says whether it was right.
         let _ = { echo }();
     }
 }
@@ -175,8 +175,8 @@ fn is_flat(seen: &[u64], percent: u64) -> bool {
     last <= first + first * percent / 100 + 512
 }
 
-/// The same of the least that was seen in the last third: while a chain takes over there are tables of two, on a busy machine
-/// for long.
+/// Whether memory fell back: [`is_flat`] of the least that was seen in the last third. While a chain takes over
+/// there are tables of two, on a busy machine for long.
 fn falls_back(seen: &[u64], percent: u64) -> bool {
     let (first, last) = (&seen[..seen.len() / 3], &seen[seen.len() - seen.len() / 3..]);
     is_flat(&[first, &vec![*last.iter().min().expect("some"); first.len()]].concat(), percent)
@@ -188,8 +188,9 @@ fn steps(seen: &[u64]) -> Vec<(usize, u64)> {
     (0..seen.len()).filter(is_new).map(|at| (at, seen[at])).collect()
 }
 
-/// The same behind the first third. A chain that took over has new tables, in huge pages, which are in memory as soon as a flow
-/// comes to lie there: for a minute or two it grows by a huge page now and then.
+/// Whether memory levelled off: [`is_flat`] behind the first third. A chain that took over has new tables, in huge
+/// pages, which are in memory as soon as a flow comes to lie there: for a minute or two it grows by a huge page now
+/// and then.
 fn levels_off(seen: &[u64], percent: u64) -> bool {
     is_flat(&seen[seen.len() / 3..], percent)
 }

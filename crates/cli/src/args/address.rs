@@ -1,3 +1,5 @@
+//! An address in the arguments: a host and a port, resolved.
+
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;

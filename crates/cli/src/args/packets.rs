@@ -52,8 +52,8 @@ impl ChainArgs {
 #[derive(Args, Clone)]
 #[command(next_help_heading = "History (strategy scr)")]
 pub struct HistoryArgs {
-    /// Who sprays packets over the cores of scr: a core, which leaves the history where all can read it; or somebody
-    /// outside, who puts it before each packet [default: core]
+    /// Where packets get the history that scr needs: from a core, which leaves it where all can read it; or from an
+    /// external sequencer, which puts it before each packet [default: core]
     #[arg(long, value_enum, value_name = "WHERE")]
     pub sequencer: Option<SequencerArg>,
     /// Read what `paceline sequence` wrote, one file for each core. With --pcap and --sequencer external the capture

@@ -1,3 +1,5 @@
+//! `paceline nfs`: lists the functions, and explains one.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 

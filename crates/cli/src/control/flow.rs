@@ -1,4 +1,4 @@
-//! A flow as somebody writes it, as the headers of a packet of it.
+//! A flow as a user writes it, as the headers of a packet of it.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -3,11 +3,11 @@
 //! | file | what it is |
 //! |---|---|
 //! | `words` | requests and answers, as JSON lines |
-//! | `flow` | a flow as somebody writes it |
+//! | `flow` | a flow as a user writes it |
 //! | `subject` | what is controlled: a run |
 //! | `server` | the run's end |
 //! | `streams` | answers of many lines, each in a thread of its own |
-//! | `client` | the end of who asks |
+//! | `client` | the asking end |
 
 mod client;
 mod flow;

@@ -22,7 +22,7 @@ use super::words::{Answer, REQUEST_MAX, Request, filter_of};
 use crate::failure::Failure;
 use crate::input::read_text;
 
-/// How long somebody who is connected may say nothing: others wait meanwhile.
+/// How long a client that is connected may say nothing: others wait meanwhile.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// Longer than anybody waits, seconds.
@@ -37,7 +37,8 @@ pub struct Control {
 }
 
 impl Control {
-    /// Makes the socket, with mode 0600, and answers whoever may connect. One that is left of a run that died is replaced.
+    /// Makes the socket, with mode 0600, and answers all that may connect. One that is left of a run that died is
+    /// replaced.
     pub fn start(path: &Path, subject: Arc<Subject>) -> Result<Control, Failure> {
         let listener = listen(path).map_err(|error| {
             let help = match error.kind() {

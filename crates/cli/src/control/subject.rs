@@ -19,7 +19,7 @@ use super::words::{COUNT_MAX, CoreStatus, InterfaceCounts, Status};
 use crate::output::plural;
 use crate::service;
 
-/// How long a run may take to begin, and how often somebody looks.
+/// How long a run may take to begin, and how often that is looked for.
 const BEGINNING: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -54,7 +54,7 @@ pub fn external(chain: &Chain, guards_host: bool) -> ExternalAddresses {
     }
 }
 
-/// The same of several chains.
+/// Whether an address is one of these chains'.
 fn of_chains(chains: Vec<Chain>) -> impl Fn(IpAddr) -> bool + Send {
     move |address| chains.iter().any(|chain| chain.has_address(address))
 }

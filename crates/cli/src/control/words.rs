@@ -64,7 +64,8 @@ pub enum Request {
         /// Which packets, for people: an expression of pcap-filter(7). Empty: all.
         #[serde(default)]
         filter: String,
-        /// The same, compiled for Ethernet to classic BPF: code, jt, jf and k of each instruction. Not for all packets.
+        /// The filter, compiled for Ethernet to classic BPF: code, jt, jf and k of each instruction. Empty for all
+        /// packets.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         program: Vec<[u32; 4]>,
         /// The most packets.
@@ -166,7 +167,7 @@ pub struct DroppedLine {
 pub struct End {
     /// Packets that were told.
     pub told: u64,
-    /// Of a trace: packets that matched.
+    /// To the end of a trace: packets that matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matched: Option<u64>,
     /// Packets that were not told: a trace had not been read, or a second was full.
@@ -187,7 +188,7 @@ pub struct Answer {
     /// To `reload`: in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<String>,
-    /// The same as data; see `reloads` in `run.schema.json`.
+    /// To `reload`: the report as data; see `reloads` in `run.schema.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<serde_json::Value>,
     /// To `why`.

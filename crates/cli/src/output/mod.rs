@@ -73,7 +73,8 @@ impl Reports {
         Ok(Reports { text, json: None, documents: open.collect::<Result<_, _>>()? })
     }
 
-    /// The same beside packets that are written to `out`.
+    /// These reports, beside packets that are written to `out`: text goes to standard error if `out` is standard
+    /// output.
     pub fn beside(self, out: Option<&Path>) -> Reports {
         tell_format(out);
         if is_dash(out) { Reports { text: Text::Stderr, ..self } } else { self }

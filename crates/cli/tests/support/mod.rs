@@ -22,7 +22,7 @@ pub fn by_line(args: &str) -> Output {
     paceline(&args.split_whitespace().map(|word| word.trim_matches('\'')).collect::<Vec<_>>())
 }
 
-/// The same while it runs.
+/// The program with these arguments, while it runs.
 pub fn start(args: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
     command.current_dir(root()).args(args);

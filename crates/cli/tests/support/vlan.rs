@@ -50,7 +50,7 @@ impl Tagged {
         Ok(Tagged { tap, below: socket(below)?, tag: [TPID[0], TPID[1], high, low], beside: None })
     }
 
-    /// The same with tags beside the frames that leave.
+    /// A tagged interface whose leaving frames have their tags beside them.
     pub fn beside(below: &str, name: &str, vlan: u16) -> io::Result<Tagged> {
         Ok(Tagged { beside: Some(push_tags(below, vlan)?), ..Tagged::new(below, name, vlan)? })
     }

@@ -117,7 +117,7 @@ pub struct ChainBench {
     mpps: f64,
     /// Core time per packet.
     ns_per_packet: f64,
-    /// The same without the time for which the system ran something else; absent where it does not say.
+    /// Core time per packet without the time for which the system ran something else; absent where it does not say.
     processor_ns_per_packet: Option<f64>,
     /// Parts of a packet's way, timed on one batch in 61: the mean of these without the slowest 5%.
     stages: Vec<StageTime>,
@@ -131,7 +131,7 @@ pub struct ChainBench {
     memory: MemoryReport,
     /// Packets dropped.
     drops: u64,
-    /// The same by reason, `function/reason`; malformed packets are not among them.
+    /// Packets dropped by reason, `function/reason`; malformed packets are not among them.
     drop_reasons: BTreeMap<String, u64>,
     /// Why the rate is not to be relied on, a sentence for each reason; empty if it is.
     notes: Vec<String>,
@@ -396,7 +396,7 @@ fn render(bench: &ChainBench) -> String {
 /// Times the parts of one batch in [`SAMPLE_EVERY`].
 struct Sampled {
     batches: u64,
-    /// Of the batch at hand.
+    /// Packets of the batch at hand.
     packets: u64,
     last: Option<Instant>,
     /// Nanoseconds of the batch at hand, by [`slot`].

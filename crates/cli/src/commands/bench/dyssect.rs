@@ -1,5 +1,5 @@
 //! `paceline bench dyssect`: what more shards cost on one core, what skew leaves of several cores, how long packets with and without priority
-//! wait there (`waits`), what of an offered load they take (`throughput`), and what a card that looks flows up saves. The shapes stand beside Fig. 1, 4, 5
+//! wait there (`waits`), how much of an offered load they take (`throughput`), and what a card that looks flows up saves. The shapes stand beside Fig. 1, 4, 5
 //! and 6 and Table V of Dyssect (INFOCOM'22).
 
 mod steps;

@@ -229,7 +229,7 @@ fn notes(bench: &EgressBench) -> Vec<String> {
     measure::crowded(bench.cores + 2).into_iter().chain(bench.orders.iter().filter_map(spread)).collect()
 }
 
-/// Of at least one run.
+/// Sums up the runs of one order, of which there is at least one.
 fn summary(mut runs: Vec<Run>, Alone { taking_ns, measuring_ns }: Alone) -> OrderBench {
     runs.sort_by(|a, b| a.ns_per_packet.total_cmp(&b.ns_per_packet));
     let ns_per_packet: Vec<f64> = runs.iter().map(|run| run.ns_per_packet).collect();

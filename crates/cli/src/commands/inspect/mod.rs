@@ -1,3 +1,5 @@
+//! `paceline inspect`: what is in a capture.
+
 mod chart;
 mod text;
 

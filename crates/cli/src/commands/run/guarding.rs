@@ -24,7 +24,7 @@ pub fn check(args: &RunArgs, place: &Place<'_>) -> Result<(), Failure> {
     }
 }
 
-/// What of this host the chain does not guard, in sentences for people.
+/// Which traffic of this host the chain does not guard, in sentences for people.
 pub fn notes(args: &RunArgs, place: &Place<'_>, chain: &Chain, shares_with_host: bool) -> Vec<String> {
     let ports = args.live.pass_to_host.join(" and ");
     let past = "go to the kernel past the chain, whatever that would drop";

@@ -27,7 +27,7 @@ pub fn listen(address: &Address) -> Result<TcpListener, Failure> {
     })
 }
 
-/// Tells metrics to whoever connects.
+/// Answers each client that connects to `listener` with the metrics.
 pub fn serve_on(listener: TcpListener, telemetry: &Arc<Telemetry>) -> Result<MetricsServer, Failure> {
     let server = MetricsServer::on(listener, Arc::clone(telemetry)).map_err(Failure::defect)?;
     eprintln!("metrics at http://{}/metrics", server.address());

@@ -14,7 +14,7 @@ use super::options::{Place, PollArg, RunArgs, Way};
 const FRAMES: usize = 8_192;
 /// So many times as many where strategies take over from each other: packets wait meanwhile.
 const FOR_PAUSES: usize = 4;
-/// The same where cores have ports of their own: so many times as many, at most.
+/// The most times as many where cores have ports of their own.
 const MOST: usize = 4;
 
 /// The ports of a run, and the plan that they are for.

@@ -190,7 +190,8 @@ pub enum ModeArg {
 pub enum PollArg {
     /// Look again and again: the shortest latency, and all of a processor
     Busy,
-    /// The same, and do the driver's work by the way, in place of interrupts (SO_PREFER_BUSY_POLL). AF_XDP only
+    /// Look again and again, and do the driver's work by the way, in place of interrupts (SO_PREFER_BUSY_POLL).
+    /// AF_XDP only
     Driver,
     /// Sleep after some 50 us until a packet arrives, which then waits some 20 to 60 us for it
     Adaptive,

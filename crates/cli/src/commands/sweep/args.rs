@@ -1,3 +1,5 @@
+//! The arguments of `paceline sweep`.
+
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};

@@ -1,3 +1,5 @@
+//! What `paceline top` reads of a run's metrics at one look.
+
 use std::collections::BTreeMap;
 
 use telemetry::prometheus::{self, Sample};
@@ -50,7 +52,7 @@ pub struct FunctionReading {
     pub drops: f64,
     /// `None` for a function without states.
     pub flows: Option<f64>,
-    /// Of the fullest core.
+    /// Load of the table on the fullest core.
     pub load: f64,
     pub evicted: f64,
     pub rejected: f64,
@@ -60,7 +62,7 @@ impl Reading {
     /// From the text of a run's metrics. Metrics that are not known are skipped.
     pub fn parse(text: &str) -> Result<Reading, String> {
         let mut samples = prometheus::parse(text).map_err(|error| error.to_string())?;
-        // Whoever answers shall not write to the terminal.
+        // A server shall not write to the terminal.
         for (_, value) in samples.iter_mut().flat_map(|sample| &mut sample.labels) {
             value.retain(|character| !character.is_control());
         }

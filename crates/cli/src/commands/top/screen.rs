@@ -1,3 +1,5 @@
+//! Draws the screen of `paceline top`.
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style, Stylize};

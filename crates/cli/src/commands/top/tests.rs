@@ -1,3 +1,5 @@
+//! Tests of `paceline top`: what the screen shows for given counts.
+
 use std::sync::Arc;
 
 use ratatui::Terminal;

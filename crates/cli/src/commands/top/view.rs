@@ -1,3 +1,5 @@
+//! What `paceline top` shows: rates between two looks.
+
 use std::collections::BTreeMap;
 
 use super::reading::{CoreReading, FunctionReading, InterfaceReading, Reading};
@@ -59,7 +61,7 @@ pub struct InterfaceView {
 pub struct FunctionView {
     pub name: String,
     pub flows: Option<f64>,
-    /// Of the fullest core, 0 to 1.
+    /// Load of the table on the fullest core, 0 to 1.
     pub load: f64,
     pub packets_per_s: f64,
     pub drops_per_s: f64,

@@ -46,7 +46,7 @@ pub struct VerifyReport {
     digests: Vec<Digests>,
     /// Functions whose states differ and need not be the same, since packets judged alone came to them.
     uncompared: Vec<String>,
-    /// Functions whose states all cores share, and what of them was checked instead; with those that see edits
+    /// Functions whose states all cores share, and what was checked of them instead; with those that see edits
     /// that nobody can tell.
     shared: Vec<Shared>,
     /// Functions that take header fields from a pool and have no judge: answers are compared without those.

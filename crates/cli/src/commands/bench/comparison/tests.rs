@@ -1,3 +1,5 @@
+//! Tests of comparisons: their text, page, chart and JSON.
+
 use measure::{
     Clock, Comparison, Conditions, CoreLoad, LatencyPoint, Point, Refused, SequencerLoad, Series, TopKey,
     TraceSummary,
@@ -471,7 +473,7 @@ prop_compose! {
     }
 }
 
-/// The same with figures that could be.
+/// Replaces figures of a drawn comparison by figures that could be.
 fn believable(mut comparison: Comparison) -> Comparison {
     let figure = |figure: f64| if figure.is_finite() { figure.abs().min(1e9) } else { 0.0 };
     for point in comparison.series.iter_mut().flat_map(|series| &mut series.points) {

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// How often a trace is gone through: one pass takes no more than a few periods of the controller.
 pub(super) const PASSES: usize = 10;
 
-/// Of how long the busiest core is looked for, and cores are counted, ns.
+/// Length of the windows in which the busiest core is looked for, and cores are counted, ns.
 pub(super) const WINDOW_NS: u64 = 10_000_000;
 
 /// A strategy that follows the packets of a trace.
@@ -20,7 +20,7 @@ pub(super) struct Steps {
     /// Who decides under `dyssect`; under others `assign` does.
     controller: Option<(ShardController, Schedule)>,
     cores: usize,
-    /// Of the trace's packets.
+    /// The entry of each of the trace's packets.
     entries: Vec<u16>,
     /// Packets so far.
     count: usize,

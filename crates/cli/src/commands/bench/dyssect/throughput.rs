@@ -38,7 +38,7 @@ pub struct Throughput {
     gbps: f64,
     /// The share of packets that the card dropped.
     loss: f64,
-    /// The same of each trial.
+    /// The share of packets that the card dropped, in each trial.
     losses: Vec<f64>,
     /// By core, that share of all packets: those dropped at its queue.
     loss_by_core: Vec<f64>,

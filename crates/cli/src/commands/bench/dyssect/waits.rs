@@ -40,7 +40,7 @@ pub struct Waits {
     cores: f64,
     /// What 99.5 in 100 packets with priority waited at most, µs.
     p995_priority_us: f64,
-    /// The same of all others.
+    /// What 99.5 in 100 packets without priority waited at most, µs.
     p995_regular_us: f64,
     /// The share of packets with priority that waited longer than the objective, which 99 in 100 should not.
     missed: f64,

@@ -67,7 +67,8 @@ pub struct RunArgs {
     /// Cycles of a stage [default: those of the model's prototype]
     #[arg(help_heading = PIPELINE, long, value_name = "N", value_parser = number(1..=256))]
     pub stage_cycles: Option<usize>,
-    /// Of all tables, instead of what the program says: strict, weak, or bsK, after an update K stale packets at most
+    /// Consistency of all tables, instead of what the program says: strict, weak, or bsK, after an update K stale
+    /// packets at most
     #[arg(help_heading = PIPELINE, long, value_name = "LEVEL")]
     pub consistency: Option<Level>,
     /// synthetic: packets that update their flow's state, percent [default: 30]

@@ -93,7 +93,7 @@ struct Watching<'a> {
     write_error: Option<Failure>,
     departures: Departures,
     packets: &'a [Input<'a>],
-    /// Of the packet written last.
+    /// Time of the packet written last, ns.
     time_ns: u64,
     cycles: Range<u64>,
     trace: String,

@@ -1,3 +1,5 @@
+//! Tests of the page and the text of one emulation.
+
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;

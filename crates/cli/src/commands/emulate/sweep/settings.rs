@@ -101,7 +101,7 @@ impl Settings {
         if self.lossless { WhenFull::Stall } else { WhenFull::Drop }
     }
 
-    /// The same with a size for each buffer that has that of another one.
+    /// These settings, with a size for each buffer that takes its size from another one.
     pub fn sized(&self) -> Settings {
         let Settings { dirty_table, ring_buffer, .. } = *self;
         Settings {
@@ -114,7 +114,7 @@ impl Settings {
         }
     }
 
-    /// The same run with what the model does not have set to one value: equal for settings that make no
+    /// These settings, with what the model does not have set to one value: equal for settings that make no
     /// difference, so that such a run is made once.
     pub fn effective(&self) -> Settings {
         let rapid = RapidOptions::default();

@@ -1,3 +1,5 @@
+//! Tests of sweeps of the emulator.
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
