@@ -1,3 +1,5 @@
+//! A chain on its cores behind a simulated card, for one trial after another.
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;

@@ -44,7 +44,7 @@ pub struct Contest {
     pub question: Question,
 }
 
-/// What a comparison is of, in words, for whoever reads it.
+/// What a comparison is of, in words for its readers.
 #[derive(Clone, Debug)]
 pub struct Labels {
     /// Version of Paceline.

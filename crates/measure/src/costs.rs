@@ -95,7 +95,7 @@ struct Runner {
     bench: Bench,
     /// By round, ns.
     packet_ns: Vec<f64>,
-    /// The same of the sequencer, if there is one.
+    /// The sequencer's time for a packet by round, ns; empty if there is none.
     sequencer_ns: Vec<f64>,
 }
 
@@ -172,7 +172,8 @@ pub enum Placement {
     Log,
     /// Before each packet, put there ahead of the trial, by a sequencer outside whose time is not counted.
     Packets,
-    /// The same, and recorded, so that losses can be recovered; there are none.
+    /// Before each packet, put there ahead of the trial, and recorded, so that losses can be recovered; there are
+    /// none.
     PacketsRecovered,
     /// Before each packet in version 1 of the format, whose items hold headers and not what functions read of them.
     PacketsOfHeaders,
@@ -330,7 +331,7 @@ fn fit(single: f64, points: &[(usize, f64)]) -> (f64, f64) {
     }
 }
 
-/// Of the line through a point, which has so many cores beside the first.
+/// Slope of the line through a point, which has so many cores beside the first.
 fn slope(points: &[(usize, f64)], through_others: f64, through_ns: f64) -> f64 {
     let (mut along, mut square) = (0.0, 0.0);
     for (cores, ns) in points {

@@ -18,7 +18,8 @@ const SPREAD_MAX: f64 = 0.1;
 /// a trial of 50 ms that is more than the 4% that may be lost.
 const OFF_MEASURED_MAX: f64 = 0.01;
 
-/// The same for virtual cores, whose clocks do not count pauses: what remains is that others used the caches.
+/// The most that virtual cores may be without a processor. Their clocks do not count pauses: what remains is that
+/// others used the caches.
 const OFF_VIRTUAL_MAX: f64 = 0.1;
 
 /// The most that other machines may have.

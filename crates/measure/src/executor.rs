@@ -124,7 +124,7 @@ fn poll(
     }
 }
 
-/// The same for the sequencer.
+/// Runs the sequencer until it ends, as [`poll`] runs a core.
 fn lead(
     sequencer: &mut SequencerCore<WallClock>,
     stopwatch: &mut Stopwatch,
@@ -156,16 +156,16 @@ fn lead(
 /// far that filling the caches anew after each change does not count.
 pub(crate) const SLICE_ALONE_NS: u64 = 10_000_000;
 
-/// The same where entries go from core to core: a core hears of what another did this late at most.
+/// The slice, ns, where entries go from core to core: a core hears of what another did this late at most.
 pub(crate) const SLICE_TOGETHER_NS: u64 = 150_000;
 
-/// The same behind a sequencer: the queues between hold what it passes on meanwhile.
+/// The slice, ns, behind a sequencer: the queues between hold what it passes on meanwhile.
 pub(crate) const SLICE_BEHIND_NS: u64 = 50_000;
 
-/// The same where a core may wait for what another has received, as it does after a loss: a batch or two.
+/// The slice, ns, where a core may wait for what another has received, as it does after a loss: a batch or two.
 pub(crate) const SLICE_CLOSE_NS: u64 = 10_000;
 
-/// The same where cores take packets in turns: a batch.
+/// The slice, ns, where cores take packets in turns: a batch.
 pub(crate) const SLICE_TURNS_NS: u64 = 2_000;
 
 /// How long a virtual core waits before it looks again where nothing says when there will be something, ns.

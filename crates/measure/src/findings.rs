@@ -60,7 +60,7 @@ pub enum Finding {
         packet_ns: f64,
         /// Share of the time in which it worked, 0 to 1.
         busy: f64,
-        /// The same of the busiest core behind it.
+        /// Share of the time in which the busiest core behind it worked, 0 to 1.
         busiest_core: f64,
     },
     /// A rate that is not to be relied on, and is in no other finding.

@@ -34,7 +34,7 @@ pub struct Mlffr {
     pub found: Vec<Found<Trial>>,
     /// Latency, by load.
     pub latency: Vec<LatencyPoint>,
-    /// Of all trials, the warm-up included.
+    /// Totals over all trials, the warm-up included.
     pub totals: Totals,
     /// Share of the processors' time that a hypervisor gave to other machines; `None` where the system does not say.
     pub steal_share: Option<f64>,

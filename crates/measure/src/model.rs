@@ -73,7 +73,7 @@ mod tests {
         assert!((0.25..0.32).contains(&fixed) && (0.25..0.26).contains(&balanced), "{fixed}, {balanced}");
     }
 
-    /// The elephant has half of the packets, and somebody has to have it.
+    /// The elephant has half of the packets, and some core has to have it.
     #[test]
     fn no_core_has_less_than_the_heaviest_entry() {
         let skew = skew("elephant:packets=20000,flows=500,share=0.5");

@@ -77,7 +77,7 @@ pub struct OnceCore {
     pub taken: u64,
     /// Packets that the card dropped at its queue, those of the warm-up included.
     pub dropped: u64,
-    /// Of these, how many behind the warm-up.
+    /// Packets among `dropped` that came behind the warm-up.
     pub dropped_late: u64,
     /// Packets that came to its queue behind the warm-up.
     pub arrived_late: u64,
@@ -179,7 +179,7 @@ pub(crate) fn with_rings(
     (front.card(), behind.into_iter().zip(pools).map(|(behind, pool)| Coming::Shared(behind, pool)).collect())
 }
 
-/// The same where each of `meters` says how long its core takes.
+/// Runs a trial where each of `meters` says how long its core takes.
 fn metered<M: Meter>(
     chain: &Chain,
     plan: &Plan,

@@ -1,3 +1,5 @@
+//! What comes to each queue of a card in one trial, worked out ahead.
+
 use engine::Order;
 use io::Packets;
 use io::nic::Pace;

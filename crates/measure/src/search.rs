@@ -7,7 +7,7 @@ pub struct Limits {
     pub loss: f64,
     /// The interval at which the search ends, packets per second.
     pub width_pps: f64,
-    /// The same as a share of its upper end. The narrower one counts.
+    /// The interval at which the search ends, as a share of its upper end. The narrower one counts.
     pub width_share: f64,
 }
 

@@ -29,7 +29,8 @@ pub(crate) enum Coming {
     Scheduled(Vec<u32>),
     /// What the core in front passes on.
     Passed(Behind),
-    /// The same into a pool that shares its memory with other cores', to which packets may be handed on.
+    /// What the core in front passes on, into a pool that shares its memory with other cores', to which packets may
+    /// be handed on.
     Shared(Behind, Pool),
     /// What a card deals as it arrives, into such a pool.
     Dealt(Dealt, Pool),
@@ -54,7 +55,7 @@ pub(crate) struct CoreOutcome {
     pub(crate) forgotten: Option<Forgotten>,
     /// Packets that the core took from its own queue; what others hand it is not among them.
     pub(crate) taken: u64,
-    /// Of its queue, where a card deals, what is of the warm-up.
+    /// What came to its queue during the warm-up, where a card deals.
     pub(crate) early: Early,
     /// Entries or shards that it gave away.
     pub(crate) moves: u64,

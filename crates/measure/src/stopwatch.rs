@@ -1,6 +1,8 @@
+//! Stopwatches: how long a batch of a virtual core took.
+
 use std::time::Instant;
 
-/// Someone who says how long a batch of a virtual core took.
+/// Says how long a batch of a virtual core took.
 pub(crate) trait Meter: Send {
     /// The batch begins.
     fn begin(&mut self);

@@ -1,3 +1,5 @@
+//! What one trial shows, by core, and why it may give no figures.
+
 use engine::Forgotten;
 use hdrhistogram::Histogram;
 use thiserror::Error;
@@ -31,7 +33,7 @@ pub struct Trial {
 pub struct CoreTrial {
     /// Packets that came to its queue.
     pub arrived: u64,
-    /// Of these, taken through the chain.
+    /// Packets among those that arrived that were taken through the chain.
     pub received: u64,
     /// Dropped, because no descriptor was free.
     pub dropped: u64,
@@ -47,7 +49,7 @@ pub struct CoreTrial {
 /// Why a trial gave no figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TrialError {
-    /// Someone asked for the end.
+    /// The end was asked for.
     #[error("interrupted")]
     Interrupted,
     /// A defect.
@@ -96,7 +98,7 @@ pub enum TrialError {
 }
 
 impl TrialError {
-    /// Whether it shows a defect of Paceline, and no mistake of whoever asks.
+    /// Whether it shows a defect of Paceline, and no mistake of the caller.
     pub fn is_defect(&self) -> bool {
         match self {
             TrialError::Interrupted | TrialError::Untold | TrialError::OutOfMemory => false,

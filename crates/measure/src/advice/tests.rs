@@ -1,3 +1,5 @@
+//! Tests of the advice on strategies and cores, with forecasts by hand.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -8,7 +10,7 @@ use crate::{Check, CoreTime, Costs, MeasuredCosts, Spread, TopKey, TraceSummary}
 const FIREWALL: Costs =
     Costs { dispatch_ns: 101.0, compute_ns: 27.0, replay_ns: 15.0, carry_ns: 0.0, sequencer_ns: 0.0 };
 
-/// The same where dispatch costs little: t 40 ns.
+/// The firewall where dispatch costs little: t 40 ns.
 const CHEAP_DISPATCH: Costs =
     Costs { dispatch_ns: 13.0, compute_ns: 27.0, replay_ns: 15.0, carry_ns: 0.0, sequencer_ns: 0.0 };
 
@@ -305,7 +307,7 @@ fn doubts_are_told() {
     assert!(!sentences.iter().any(|sentence| sentence.contains("cache")), "{sentences:?}");
 }
 
-/// The same figures, with the words wrong way round, must not pass: `scr` is ahead exactly where its rate is.
+/// Figures with the words wrong way round must not pass: `scr` is ahead exactly where its rate is.
 #[test]
 fn the_duel_follows_the_figures() {
     for cores in 2..=8 {

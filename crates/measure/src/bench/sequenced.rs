@@ -18,7 +18,7 @@ fn bench(chain: &Chain, cores: usize, trace: &Trace, settings: Settings) -> Benc
     bench_of(SCR, chain, cores, trace, settings)
 }
 
-/// The same of another strategy.
+/// A bench of another strategy than `scr`.
 pub(super) fn bench_of(
     strategy: &'static dyn Strategy,
     chain: &Chain,
@@ -203,7 +203,7 @@ fn a_sequencer_that_is_not_charged_is_found() {
     assert!(faster, "{} ns", free.elapsed_ns());
 }
 
-/// The same at an offered rate: what is above the bound is lost, and no more.
+/// A sequencer at an offered rate loses what is above its bound, and no more.
 #[test]
 fn a_sequencer_that_has_too_much_drops_the_rest() {
     const COUNT: u32 = 100_000;

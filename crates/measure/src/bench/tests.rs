@@ -1,3 +1,5 @@
+//! Tests of trials on virtual cores, where each packet takes a fixed time.
+
 use engine::strategies::{RSS, SCR};
 use engine::{Loss, Registry, SequencedAs};
 use proptest::prelude::*;

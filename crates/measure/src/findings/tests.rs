@@ -1,3 +1,5 @@
+//! Tests of findings: which sentences the figures of a comparison give.
+
 use proptest::prelude::*;
 
 use super::*;

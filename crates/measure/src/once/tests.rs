@@ -1,3 +1,5 @@
+//! Tests of single trials, where each packet takes a fixed time.
+
 use engine::Registry;
 use engine::strategies::{DYSSECT, RSS, RSSPP, Strategy};
 use strategy::{Every, Rebalancing};
@@ -49,7 +51,7 @@ fn all_packets_are_done_whatever_is_handed_on() {
     }
 }
 
-/// The same at a rate that cores can do: nothing is dropped.
+/// At a rate that cores can do nothing is dropped.
 #[test]
 fn nothing_is_dropped_that_cores_can_do() {
     for (strategy, cores, every) in
