@@ -246,7 +246,7 @@ pub enum Declaration {
 /// `type(arguments) name;`
 #[derive(Clone, Debug)]
 pub struct Instance {
-    /// Of what.
+    /// The type that it is an instance of.
     pub ty: TypeExpr,
     /// With what.
     pub arguments: Vec<Expr>,

@@ -67,7 +67,7 @@ impl Machine {
         &self.state
     }
 
-    /// The same, for who controls the tables.
+    /// The program, and what it keeps from packet to packet, to be changed: for the control plane.
     pub fn state_mut(&mut self) -> (&Program, &mut State) {
         (&self.program, &mut self.state)
     }
@@ -79,7 +79,7 @@ impl Machine {
         self.leave(&phv)
     }
 
-    /// The same as [`parse`](Machine::parse) for the packet of this number, from 1.
+    /// Parses as [`parse`](Machine::parse) does, for the packet of this number, from 1.
     pub fn parse_numbered(&mut self, number: u64, port: u16, bytes: &[u8], time_ns: u64) -> Phv {
         self.packets = number - 1;
         self.parse(port, bytes, time_ns)

@@ -139,7 +139,7 @@ pub struct Lines<'t> {
 }
 
 impl<'t> Lines<'t> {
-    /// Of a text that begins at `base`.
+    /// The lines of a text that begins at `base`.
     pub fn new(text: &'t str, base: u32) -> Lines<'t> {
         Lines { lexer: Kind::lexer(text), base }
     }

@@ -7,7 +7,7 @@
 //! | [`ir`] | the representation: fields, operations, tables |
 //! | [`semantics`] | what operations give |
 //! | [`passes`] | folding, dead code, stages, renaming |
-//! | [`uses`] | how a program uses what it keeps, and what of that no pipeline can do |
+//! | [`uses`] | how a program uses what it keeps, and which uses no pipeline can do |
 //! | [`interpret`] | the reference: one packet after the other |
 //! | [`stf`] | test files |
 //!

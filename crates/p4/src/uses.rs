@@ -1,4 +1,4 @@
-//! How a program uses what it keeps from packet to packet, and what of that no pipeline can do.
+//! How a program uses what it keeps from packet to packet, and which uses no pipeline can do.
 //!
 //! A pipeline asks a muTable, register, counter or meter once for each packet, under one key, and writes it under
 //! that key. Only a muTable or register that is written in the stage that reads it may be read there under a second
@@ -54,13 +54,13 @@ impl Use {
         self.is_written && self.reads != self.writes
     }
 
-    /// The same object where it is read under another key.
+    /// This use of the object where it is read under another key.
     fn under_second_key(&self, second_key: Vec<Vec<Operand>>) -> Use {
         Use { second_key, is_written_unread: false, ..self.clone() }
     }
 }
 
-/// All that a program keeps, and what of it no pipeline can do.
+/// All that a program keeps, and which uses no pipeline can do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
     /// What the ingress uses, by the stage that looks it up.

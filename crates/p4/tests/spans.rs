@@ -175,7 +175,7 @@ fn registers_move_as_a_whole() {
     agrees(&whole, &compiled);
 }
 
-/// Of two writes that one packet does, the one that the program does last counts, though its value is there before
+/// The last of two writes that one packet does counts, though its value is there before
 /// that of the other.
 #[test]
 fn writes_keep_their_order() {

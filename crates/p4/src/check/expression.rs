@@ -23,7 +23,7 @@ impl Checker<'_> {
         Ok(if self.in_order { self.kept(value) } else { value })
     }
 
-    /// The same, where it is only looked for what it holds: what it gives may be a variable, which can change.
+    /// Evaluates an expression without a copy of its value: what it gives may be a variable, which can change.
     pub(super) fn evaluate(&mut self, expr: &Expr) -> Checked<Value> {
         match &expr.kind {
             ExprKind::Number { value, width } => self.number(value, *width, expr.span),
@@ -62,8 +62,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Of this type. A number without a width gets it, a list becomes the struct or header, an enumeration with a type
-    /// becomes a number of it.
+    /// Makes a value of this type. A number without a width gets it, a list becomes the struct or header, an
+    /// enumeration with a type becomes a number of it.
     pub(super) fn coerced(&mut self, value: Value, ty: &Ty, span: Span) -> Checked<Value> {
         let found = match (value, ty) {
             (_, Ty::Unknown(reported)) => return Err(*reported),

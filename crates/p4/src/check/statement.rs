@@ -141,7 +141,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Of a header; what is none stays as it is.
+    /// Sets whether a header is valid; what is no header stays as it is.
     pub(super) fn set_valid(&mut self, place: &Place, is_valid: bool) {
         if let Place::Header(id, ..) = place {
             let valid = self.program.headers[*id as usize].valid;

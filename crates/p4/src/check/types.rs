@@ -27,7 +27,7 @@ pub enum Ty {
     PacketOut,
     /// `{ a, b }`, which has the type of what it is given to.
     List,
-    /// Of something that has a mistake.
+    /// The type of something that has a mistake.
     Unknown(Reported),
 }
 
@@ -121,7 +121,7 @@ pub enum Place {
     Struct(Rc<StructType>, Vec<Rc<Place>>),
     Header(u32, Rc<StructType>, Vec<Rc<Place>>),
     Stack(u32, Rc<StructType>, Vec<Rc<Place>>),
-    /// Of something that has a mistake.
+    /// The place of something that has a mistake.
     Unknown(Reported),
 }
 
@@ -161,7 +161,7 @@ pub enum Value {
     Made(Rc<StructType>, Vec<Value>),
     /// `{#}`, and of which type once that is known.
     Invalid(Option<Rc<StructType>>),
-    /// Of a call that gives nothing.
+    /// The value of a call that gives nothing.
     Void,
 }
 

@@ -39,7 +39,7 @@ pub struct Run<'a> {
     output: Writer,
     /// The half of a stage whose statements are done; all of them without one.
     half: Option<u16>,
-    /// What of the state may change; all of it without one.
+    /// Which objects of the state may change; all of them without one.
     changes: Option<&'a dyn Fn(Object) -> bool>,
 }
 

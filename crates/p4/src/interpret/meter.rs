@@ -38,7 +38,7 @@ impl Marker {
         [low(self.committed), high(self.committed), low(self.peak), high(self.peak), self.seen_ns]
     }
 
-    /// The same marker with the tokens that [`memory`](Marker::memory) gave.
+    /// A marker of these rates with the tokens that [`memory`](Marker::memory) gave.
     pub fn remembering(&self, memory: [u64; 5]) -> Marker {
         let [low, high, peak_low, peak_high, seen_ns] = memory;
         let tokens = |low: u64, high: u64| u128::from(high) << 64 | u128::from(low);

@@ -48,7 +48,7 @@ impl Object {
         }
     }
 
-    /// The same, and where the program uses it.
+    /// What it is, as [`describe`](Object::describe) says it, and where the program uses it.
     pub fn describe_uses(self, program: &Program) -> String {
         let used = &self.mentions(program).used;
         let places: Vec<String> = used.iter().take(MAX_PLACES).map(SourcePlace::to_string).collect();

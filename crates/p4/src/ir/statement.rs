@@ -262,7 +262,7 @@ pub enum Compute {
     },
     /// Bits `high` to `low`.
     Slice {
-        /// Of what.
+        /// What the bits are taken from.
         from: Operand,
         /// The highest bit.
         high: u32,
@@ -316,7 +316,7 @@ pub enum Binary {
     SaturatingSubtract,
     /// Within -2^(w-1) to 2^(w-1) - 1.
     SignedSaturatingAdd,
-    /// The same.
+    /// Within -2^(w-1) to 2^(w-1) - 1.
     SignedSaturatingSubtract,
     /// Bit by bit.
     And,

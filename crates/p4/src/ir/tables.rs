@@ -63,7 +63,7 @@ pub enum Unit {
 pub struct Counter {
     /// Its name.
     pub name: String,
-    /// Of what.
+    /// What it counts.
     pub unit: Unit,
     /// How many.
     pub size: u32,
@@ -76,7 +76,7 @@ pub struct Counter {
 pub struct Meter {
     /// Its name.
     pub name: String,
-    /// Of what.
+    /// What its rates are of.
     pub unit: Unit,
     /// How many.
     pub size: u32,

@@ -41,7 +41,7 @@ pub fn run(program: &mut Program) {
     settle(program, true);
 }
 
-/// The same with all reads as early as they can be: what tests compare with.
+/// Runs the pass with all reads as early as they can be: what tests compare with.
 pub fn run_early(program: &mut Program) {
     own_actions(program);
     own_conditions(program);

@@ -12,7 +12,7 @@ pub struct Random {
     pub packets: Vec<(u16, Vec<u8>)>,
 }
 
-/// Of this seed.
+/// A random program of this seed.
 pub fn random(seed: u64) -> Random {
     let mut draws = Draws(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     for _ in 0..4 {

@@ -15,7 +15,7 @@ pub(super) struct Order {
     behind: HashMap<Object, u32>,
     /// Whether each muTable is read where it is written, and stays a register.
     mu_registers: Vec<bool>,
-    /// The same for each register.
+    /// Whether each register is read where it is written, and stays a register.
     registers: Vec<bool>,
 }
 
@@ -34,14 +34,14 @@ impl Order {
         }
     }
 
-    /// The same, and this muTable is not read before this stage.
+    /// This order, and this muTable is not read before this stage.
     pub(super) fn reading(&self, table: u32, from: u32) -> Order {
         let mut order = self.clone();
         order.from[table as usize] = from;
         order
     }
 
-    /// The same, and this object is used behind the last write of this muTable.
+    /// This order, and this object is used behind the last write of this muTable.
     pub(super) fn behind(&self, object: Object, table: u32) -> Order {
         let mut order = self.clone();
         order.behind.insert(object, table);

@@ -32,7 +32,7 @@ impl Stages {
         false
     }
 
-    /// The same with so many objects moved, each behind what there is without it: more stages than that are no end.
+    /// Settles with so many objects moved, each behind what there is without it: more stages than that are no end.
     pub(super) fn settle_moved(&mut self, program: &Program, order: &Order, moved: usize) -> bool {
         let most = (moved as u32 + 1) * (self.all + 1);
         self.settle(program, order, most)
@@ -193,21 +193,23 @@ impl Walk<'_> {
         }
     }
 
-    /// The same for a write to state: behind the look-ups of its stage, since one of them may read what it writes.
+    /// The first time at which a write to state is done: behind the look-ups of its stage, since one of them may
+    /// read what it writes.
     fn write(ready: u32, from: u32) -> u32 {
         let time = Self::operation(ready, from);
         let start = time - time % SLOTS;
         time.max(start + MATCH + 1)
     }
 
-    /// The same where the packet may have written before: the last write counts, so it is not done earlier.
+    /// The first time at which a write is done where the packet may have written before: the last write counts, so
+    /// it is not done earlier.
     fn write_behind(&mut self, last: usize, ready: u32, from: u32) -> u32 {
         let time = Self::write(ready, from.max(self.written[last]));
         self.written[last] = time;
         time
     }
 
-    /// The same for a look-up.
+    /// The first time at which a look-up is done.
     fn look_up(ready: u32, stage: u32) -> u32 {
         let time = (ready + 1).max(start_of(stage));
         let start = time - time % SLOTS;
