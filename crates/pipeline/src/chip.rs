@@ -182,8 +182,9 @@ impl<P: Program> Chip<P> {
         self.enter_with_atoms(stage, packet);
     }
 
-    /// The same where the stage has tables. A packet that was sent back has passed those already that packets write:
-    /// it keeps what it read then, and they are not written twice. All are read before one is written.
+    /// A stage with tables does its work on a packet that enters it. A packet that was sent back has passed those
+    /// already that packets write: it keeps what it read then, and they are not written twice. All are read before
+    /// one is written.
     fn enter_with_atoms(&mut self, stage: usize, packet: Handle) {
         let Packet { phv, atoms_done, changed, .. } = self.pool.get_mut(packet);
         for &Atom { table, memory, .. } in &self.atoms[stage] {

@@ -59,7 +59,7 @@ pub fn emulate<P: Program>(
     emulate_with::<P, Sound>(program, model, options, arrivals, observer)
 }
 
-/// The same with defects in RAPID, for tests.
+/// Runs `program` as [`emulate`] does, with defects in RAPID, for tests.
 pub(crate) fn emulate_with<P: Program, F: Faults>(
     program: P,
     model: &Model,

@@ -58,7 +58,7 @@ pub enum Model {
     Banzai,
     /// Packets wait before a function until none of their queue is in it.
     Blocking(BlockingOptions),
-    /// The same with one stage for each function, of any complexity.
+    /// Packets wait as under `Blocking`, with one stage for each function, of any complexity.
     FlowBlaze(BlockingOptions),
     /// Speculation, and a side ring that writes states and sends packets back.
     Rapid(RapidOptions),

@@ -80,7 +80,7 @@ pub(crate) struct Port<Phv, Source> {
     next: Option<Arrival<Phv>>,
     /// When `next` has come in. In hundredths of a cycle times percent, so that loads add up exactly.
     due_scaled: u64,
-    /// The same in whole cycles; `u64::MAX` if nothing comes.
+    /// When `next` has come in, in whole cycles; `u64::MAX` if nothing comes.
     due: u64,
     first_ns: Option<u64>,
     /// Time on the line that packets took so far, at the same scale: what was offered.

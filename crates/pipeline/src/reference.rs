@@ -1,4 +1,4 @@
-//! The same program without a pipeline: packet by packet, in order of arrival. What every model is held to.
+//! The reference: a program without a pipeline, packet by packet, in order of arrival. Every model is held to it.
 
 use std::collections::BTreeMap;
 

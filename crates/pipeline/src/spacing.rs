@@ -33,7 +33,7 @@ impl Spacing {
     /// Trace 6: 384 bytes.
     pub const TRACE_6: Spacing = Spacing { bytes: 384, points: [(36, 1_774), (54, 2_165), (72, 2_683)] };
 
-    /// The same spacing in cycles of packets of another length: of 64 bytes, so that there is one in every cycle.
+    /// This spacing in cycles of packets of another length: of 64 bytes, so that there is one in every cycle.
     pub fn with_bytes(self, bytes: u32) -> Spacing {
         Spacing { bytes, ..self }
     }

@@ -51,7 +51,7 @@ impl Image {
     /// is what a run begins with.
     ///
     /// # Errors
-    /// [`CompileError`] says what of it a pipeline cannot do. Cost: linear in the statements, times stages.
+    /// [`CompileError`] says what a pipeline cannot do. Cost: linear in the statements, times stages.
     pub fn new(machine: Machine) -> Result<Image, CompileError> {
         let program = machine.program();
         let uses = Uses::of(program);

@@ -18,9 +18,9 @@ use super::limits::words_of;
 /// Where things are in a header vector.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
-    /// Of fields that the stages use.
+    /// Places of the fields that the stages use; `None` for the others.
     pub fields: Vec<Option<Place>>,
-    /// Of the action that was chosen, for each table.
+    /// Word of the action that was chosen, for each table.
     pub chosen: Vec<u16>,
     /// Words that are taken.
     pub words: usize,

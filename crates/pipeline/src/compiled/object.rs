@@ -23,7 +23,7 @@ pub struct Held {
     pub words: usize,
     /// Bits of its values.
     pub widths: Vec<u16>,
-    /// Of a meter, the places that have rates.
+    /// The places of a meter that have rates.
     pub markers: BTreeMap<u32, Marker>,
     /// Whether a meter counts bytes.
     pub counts_bytes: bool,
@@ -41,7 +41,7 @@ enum Keys {
     Packed(Vec<u32>),
     /// A hash of all their bits; that two flows share one is as likely as 64 bits make it.
     Hashed,
-    /// The same, but keys that match one entry with a mask share it.
+    /// A hash of all their bits, but keys that match one entry with a mask share it.
     Masked,
 }
 

@@ -1,3 +1,5 @@
+//! A program that counts packets and bytes of each flow.
+
 use io::capture::Record;
 
 use super::fields::{Fields, field, fields};

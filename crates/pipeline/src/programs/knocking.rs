@@ -1,3 +1,5 @@
+//! A program for port knocking.
+
 use io::capture::Record;
 
 use super::fields::{Fields, field, fields};

@@ -1,3 +1,5 @@
+//! A program for a load balancer with sticky connections.
+
 use io::capture::Record;
 use nf::hash_bytes;
 

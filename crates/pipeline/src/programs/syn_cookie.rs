@@ -1,3 +1,5 @@
+//! A program against SYN floods, with cookies.
+
 use io::capture::Record;
 use nf::hash_bytes;
 use wire::tcp_flags::{ACK, SYN};

@@ -1,3 +1,5 @@
+//! A synthetic program, of any number of stages and share of updates.
+
 use crate::program::{Consistency, Program, TableSpec};
 
 /// A function of any number of stages in which each packet says whether it updates its flow's state: for

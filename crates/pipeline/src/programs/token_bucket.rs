@@ -1,3 +1,5 @@
+//! A program that polices flows with token buckets.
+
 use io::capture::Record;
 
 use super::fields::{Fields, field, fields};

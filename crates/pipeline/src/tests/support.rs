@@ -53,7 +53,7 @@ pub fn run<P: Program>(
     run_with::<P, Sound>(program, model, options, packets)
 }
 
-/// The same with a defect.
+/// Runs a program over packets with a defect in the model.
 pub fn run_with<P: Program, F: Faults>(
     program: &P,
     model: &Model,

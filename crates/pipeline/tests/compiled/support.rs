@@ -75,7 +75,7 @@ impl Subject {
         Subject::compiled_by(program, entries, passes::compile)
     }
 
-    /// The same with passes of one's own.
+    /// A subject that is compiled by passes of one's own.
     pub fn compiled_by(
         program: Program,
         entries: &str,
