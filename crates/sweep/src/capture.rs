@@ -1,3 +1,5 @@
+//! Captures in memory.
+
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

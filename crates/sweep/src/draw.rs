@@ -1,3 +1,5 @@
+//! Random numbers from a seed.
+
 use nf::hash_bytes;
 
 /// Draws numbers that look random and are the same again for the same seed.

@@ -1,3 +1,5 @@
+//! The journal of a sweep: comparisons that are done, a line of JSON each.
+
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};

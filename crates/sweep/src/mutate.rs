@@ -1,3 +1,5 @@
+//! Mutates captures: packets are flipped, cut, moved and made up.
+
 // All changes have one type, and some of them add or remove packets.
 #![allow(clippy::ptr_arg)]
 
@@ -179,7 +181,7 @@ fn set_time(packets: &mut Vec<Loose>, draw: &mut Draw) {
     }
 }
 
-/// Of an Ethernet and IPv4 packet with ports.
+/// Swaps the ends of an Ethernet and IPv4 packet with ports.
 fn swap_direction(packets: &mut Vec<Loose>, draw: &mut Draw) {
     let data = &mut any(packets, draw).data;
     if data.len() >= 38 && data[12..14] == [8, 0] {

@@ -1,3 +1,5 @@
+//! The outcome of one comparison.
+
 use engine::{Agreement, Chain, RunError, UpTo, Verified, VerifyError};
 use io::Fate;
 use schemars::JsonSchema;

@@ -1,3 +1,5 @@
+//! What a sweep compares: chains, captures and settings.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

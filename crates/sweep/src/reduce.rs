@@ -1,3 +1,5 @@
+//! Reduces a capture to few packets that still show a difference.
+
 use crate::Capture;
 
 /// A capture made smaller.

@@ -1,3 +1,5 @@
+//! The settings of comparisons: tables, strategy, cores, and what is done to the strategy.
+
 use std::fmt;
 
 use engine::strategies::{RSSPP, SCR, Strategy};
@@ -49,7 +51,7 @@ impl Way {
         Way::plain(RSSPP).forced(packets)
     }
 
-    /// The same with forced moves every so many packets.
+    /// This way with forced moves every so many packets.
     pub fn forced(self, packets: u64) -> Way {
         Way { move_every: Some(packets), ..self }
     }
@@ -99,7 +101,7 @@ impl Matrix {
 }
 
 impl Setting {
-    /// The same with cores that take turns on one thread.
+    /// This setting with cores that take turns on one thread.
     pub fn simulated(self) -> Setting {
         Setting { way: Way { is_simulated: true, ..self.way }, ..self }
     }
@@ -143,7 +145,8 @@ impl Setting {
         self.verify_beside(&mut Beside::default(), chain, capture, progress)
     }
 
-    /// The same beside what `single` made of the same chain and capture under another setting, if that is known.
+    /// Compares with `single` as [`Setting::verify`] does, beside what `single` made of the same chain and capture
+    /// under another setting, if that is known.
     fn verify_beside(
         &self,
         beside: &mut Beside,
@@ -166,7 +169,7 @@ impl Setting {
         verify_external(chain, &plan, &open, progress)
     }
 
-    /// The same as options of `paceline verify`.
+    /// This setting as options of `paceline verify`.
     pub fn options(&self) -> Vec<String> {
         let mut options = vec!["--strategy".to_owned(), self.way.strategy.name().to_owned()];
         let mut add = |name: &str, value: String| options.extend([name.to_owned(), value]);

@@ -1,3 +1,5 @@
+//! The summary of a sweep, and the defects that it found.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -39,7 +41,7 @@ pub struct Summary {
     pub exact: u64,
     /// Comparisons by outcome; every outcome is here.
     pub outcomes: BTreeMap<String, u64>,
-    /// Of outcomes that need more words: how many for what reason, most first.
+    /// Reasons of outcomes that need more words: how many outcomes for each, most first.
     pub reasons: Vec<Count>,
     /// Each kind of defect, with a case of it.
     pub findings: Vec<Finding>,
@@ -83,7 +85,7 @@ pub struct Reproducer {
 }
 
 impl Summary {
-    /// Of nothing yet.
+    /// The summary of no comparison yet.
     pub fn new() -> Summary {
         Summary {
             paceline: env!("CARGO_PKG_VERSION").to_owned(),

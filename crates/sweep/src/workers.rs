@@ -1,3 +1,5 @@
+//! The threads of a sweep: each makes one comparison after another, within limits of time and memory.
+
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
