@@ -1,3 +1,5 @@
+//! Blocks of counters, one for each core, which that core alone writes and other threads read.
+
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -60,7 +62,7 @@ impl Block {
     }
 }
 
-/// The blocks of a run's cores, for whoever reads.
+/// The blocks of a run's cores, for readers.
 #[derive(Debug)]
 pub struct Telemetry {
     layout: Arc<Layout>,
@@ -97,7 +99,7 @@ impl Telemetry {
         }
     }
 
-    /// The end of a core's block that the core writes to. There is one: `None` for whoever asks again, and
+    /// The end of a core's block that the core writes to. There is one: `None` for a second call, and
     /// where there is no such core.
     pub fn writer(&self, core: usize) -> Option<CoreWriter> {
         let (block, is_taken) = self.blocks.get(core)?;

@@ -1,3 +1,5 @@
+//! What a core and a function count, as cells of a block.
+
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// A gauge of which nobody knows the value.
@@ -47,11 +49,11 @@ pub struct CoreCounts {
 pub struct FunctionCounts {
     /// Packets that were its business and reached it.
     pub packets: u64,
-    /// Of these: forwarded.
+    /// Packets among `packets` that were forwarded.
     pub forward: u64,
-    /// Of these: sent back.
+    /// Packets among `packets` that were sent back.
     pub transmit_back: u64,
-    /// Of these: passed to the host.
+    /// Packets among `packets` that were passed to the host.
     pub host: u64,
     /// Flows that began.
     pub created: u64,

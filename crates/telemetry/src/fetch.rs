@@ -1,3 +1,5 @@
+//! Fetches metrics from a run.
+
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -18,7 +20,7 @@ pub enum FetchError {
         /// What the system says.
         cause: io::Error,
     },
-    /// Somebody is there and takes too long.
+    /// A server is there and takes too long.
     #[error("no answer from {address} in {} ms", patience.as_millis())]
     Late {
         /// Where.
@@ -26,7 +28,7 @@ pub enum FetchError {
         /// How long was waited.
         patience: Duration,
     },
-    /// Somebody answers something else.
+    /// A server answers something else.
     #[error("{address} answers, but not with metrics: {what}")]
     Other {
         /// Where.
@@ -39,7 +41,7 @@ pub enum FetchError {
 /// Asks a [`MetricsServer`](crate::MetricsServer) for its text, and waits for no longer than `patience`.
 ///
 /// # Errors
-/// [`FetchError`] says whether nobody is there, or somebody else.
+/// [`FetchError`] says whether no server is there, or another one.
 pub fn fetch(address: SocketAddr, patience: Duration) -> Result<String, FetchError> {
     let answer = ask(address, patience).map_err(|cause| match cause.kind() {
         // A read that takes too long is either, by system.

@@ -1,3 +1,5 @@
+//! The layout of a block: what there is to count, and in which cells.
+
 use std::ops::Range;
 
 use crate::counts::{CORE_CELLS, FUNCTION_CELLS};

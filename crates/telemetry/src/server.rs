@@ -1,3 +1,5 @@
+//! The HTTP server of metrics.
+
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -74,7 +76,7 @@ impl MetricsServer {
         MetricsServer::on(TcpListener::bind(address)?, telemetry)
     }
 
-    /// Answers whoever connects to `listener`.
+    /// Answers all clients that connect to `listener`.
     ///
     /// # Errors
     /// What the system says where there is no thread for it.

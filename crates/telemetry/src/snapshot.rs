@@ -1,3 +1,5 @@
+//! What the cores, interfaces and strategy of a run had counted at one time.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +36,7 @@ pub struct InterfaceSnapshot {
     pub sent_bytes: u64,
     /// Packets that did not come in or did not leave, by reason.
     pub lost: Vec<(&'static str, u64)>,
-    /// Those among them that found no room on their way in: whoever receives had not taken others in time.
+    /// Those among them that found no room on their way in: the receiver had not taken others in time.
     pub overflowed: u64,
 }
 

@@ -1,3 +1,5 @@
+//! Tests of the blocks of counters.
+
 use std::thread;
 
 use super::*;

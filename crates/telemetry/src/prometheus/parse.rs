@@ -1,3 +1,5 @@
+//! Parses Prometheus' text format.
+
 use thiserror::Error;
 
 /// One line of the text that is not a comment.

@@ -1,3 +1,5 @@
+//! Writes a snapshot in Prometheus' text format.
+
 use std::fmt::{Display, Write as _};
 
 use crate::snapshot::{CoreSnapshot, FunctionSnapshot, InterfaceSnapshot, StrategySnapshot};

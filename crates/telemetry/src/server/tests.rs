@@ -1,3 +1,5 @@
+//! Tests of the metrics server, with clients that misbehave.
+
 use super::*;
 use crate::{CoreCounts, FetchError, Layout, fetch};
 

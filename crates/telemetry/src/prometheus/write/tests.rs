@@ -1,3 +1,5 @@
+//! Tests of the text that Prometheus reads.
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
