@@ -1,3 +1,5 @@
+//! Analyses a trace packet by packet: flows, sizes, protocols, conflicts.
+
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -41,7 +43,7 @@ impl Analysis {
         Analysis::with_flows(conflict_window, FLOWS_MAX)
     }
 
-    /// The same that keeps this many flows by each key at most.
+    /// An analysis that keeps this many flows by each key at most.
     pub fn with_flows(conflict_window: u64, most: usize) -> Analysis {
         Analysis {
             conflict_window,

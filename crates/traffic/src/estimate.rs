@@ -1,3 +1,5 @@
+//! Estimates how many different things there are (HyperLogLog).
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Registers, a power of two: the standard error is 1.04 over their number's square root, 0.8 %.

@@ -1,3 +1,5 @@
+//! The flows of a trace by one key, and their conflicts in a pipeline.
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;

@@ -1,3 +1,5 @@
+//! The profile of a trace, as `paceline inspect` reports it.
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -34,9 +36,10 @@ pub struct Profile {
     /// Share of `packets` that follow the one before of their 5-tuple flow by fewer than
     /// `conflict_window` cycles, packets fed back to back, one a cycle.
     pub conflict_ratio: f64,
-    /// The same in a pipeline that takes 64 bytes a cycle, as RAPID (NSDI'24, §2.3 and Table 8) counts.
+    /// Share of `packets` that conflict in a pipeline that takes 64 bytes a cycle, as RAPID (NSDI'24, §2.3 and
+    /// Table 8) counts.
     pub conflict_ratio_by_length: f64,
-    /// The same for flows by address pair.
+    /// Flows by address pair, and their conflicts.
     pub address_pair: AddressPairs,
     /// Packets by protocol.
     pub protocols: Protocols,
@@ -125,7 +128,7 @@ pub struct Protocols {
     pub fragments: u64,
     /// Packets with a VLAN tag, malformed and not-IP ones included.
     pub vlan: u64,
-    /// Of these, packets with two tags.
+    /// Packets among `vlan` with two tags.
     pub qinq: u64,
     /// Packets that the capture cut (snap length); their lengths are those of the wire.
     pub snapped: u64,

@@ -1,3 +1,5 @@
+//! Tests of the analysis, with packets by hand.
+
 use proptest::prelude::*;
 use wire::{Addr, Headers, Malformed, Marks, protocol};
 
@@ -218,7 +220,7 @@ proptest! {
     }
 }
 
-/// Of the flows that came first all is exact; of the others it is known how many there are, roughly, and no more.
+/// The flows that came first are exact; of the others it is known how many there are, roughly, and no more.
 #[test]
 fn more_flows_than_are_kept_are_estimated() {
     let mut analysis = Analysis::with_flows(16, 100);

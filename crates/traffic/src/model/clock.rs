@@ -1,3 +1,5 @@
+//! When the packets of a generated trace leave.
+
 use super::draw::{Dice, Stream};
 
 /// When packets leave: trains of some packets, the next train so much later that the mean time between

@@ -1,3 +1,5 @@
+//! The digest of a trace.
+
 use std::fmt;
 
 use nf::hash_bytes;

@@ -1,3 +1,5 @@
+//! The errors of describing a traffic model.
+
 use thiserror::Error;
 
 /// Why there is no such model. The first line says what is wrong, further ones what to do.

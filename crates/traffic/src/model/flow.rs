@@ -18,7 +18,7 @@ pub(super) enum Addrs {
 }
 
 impl Ends {
-    /// The same, other way round.
+    /// The ends of a packet the other way round.
     pub fn back(self) -> Ends {
         let addrs = match self.addrs {
             Addrs::V4(src, dst) => Addrs::V4(dst, src),

@@ -1,3 +1,5 @@
+//! Writes the frames of a generated trace.
+
 use etherparse::{PacketBuilder, TcpOptionElement};
 use wire::tcp_flags::{ACK, FIN, PSH, RST, SYN};
 
@@ -28,7 +30,7 @@ pub(super) enum Transport {
         flags: u8,
         seq: u32,
         ack: u32,
-        /// Of a SYN: the longest segment that its sender takes.
+        /// The longest segment that the sender of a SYN takes.
         mss: u16,
     },
 }

@@ -1,3 +1,5 @@
+//! The kinds of traffic models, by name.
+
 use super::share::Share;
 
 /// What kind of traffic.

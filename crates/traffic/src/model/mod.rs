@@ -87,7 +87,8 @@ impl Model {
         self.generate_until(&AtomicBool::new(false), packet);
     }
 
-    /// The same, until somebody sets `stop`: at the end of the train that is being sent then.
+    /// Makes the packets as [`Model::generate`] does, until `stop` is set: at the end of the train that is being
+    /// sent then.
     pub fn generate_until(&self, stop: &AtomicBool, packet: impl FnMut(u64, &[u8])) {
         let line = Line {
             clock: Clock::new(self.options.gap_ns, self.options.burst, self.options.seed),

@@ -1,3 +1,5 @@
+//! The options that traffic models have in common.
+
 use super::ModelError;
 use super::flow;
 use super::frame::{MAX_FRAME_BYTES, UDP_HEADER_BYTES};

@@ -1,3 +1,5 @@
+//! Shares, in millionths.
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -1,3 +1,5 @@
+//! The lengths of frames.
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -30,7 +32,7 @@ impl Sizes {
         }
     }
 
-    /// The same with all that is shorter as long as this.
+    /// These lengths, with all that is shorter as long as this.
     pub(super) fn at_least(&self, least: u32) -> Sizes {
         match self {
             Sizes::Fixed(bytes) => Sizes::Fixed(least.max(*bytes)),

@@ -19,7 +19,7 @@ impl Model {
         Model::parse_with(text, &[])
     }
 
-    /// The same with further options, which a program may have from elsewhere.
+    /// Parses a model with further options, which a program may have from elsewhere.
     ///
     /// # Errors
     /// As [`Model::parse`]; an option that is in both is given twice.

@@ -8,7 +8,7 @@ pub(super) struct SizeTable {
     /// Share of connections, in thousand millionths, that have at most that many segments of data. Ascending,
     /// from 0 to all.
     pub points: &'static [(u32, u32)],
-    /// What of a connection there is.
+    /// Which directions of a connection there are.
     pub directions: Directions,
     /// The biggest connection's share of all packets where it was fitted, in thousandths. A trace of fewer
     /// connections would have a bigger one without this bound: the fit's tail is for a million flows.

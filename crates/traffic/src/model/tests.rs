@@ -1,3 +1,5 @@
+//! Tests of the traffic models.
+
 use std::collections::{BTreeMap, HashMap};
 
 use nf::{FiveTuple, FlowKey, NetworkFunction};

@@ -1,4 +1,4 @@
-//! The same bytes for ever, with the right checksums.
+//! Tests that models make the bytes that they always made, with the right checksums.
 
 use super::*;
 
