@@ -458,7 +458,7 @@ impl Turning {
         Turning::of(&[STATISTICS, BALANCER].concat(), strategy)
     }
 
-    /// The same two as one function.
+    /// A chain of one function that does what the two of [`Turning::of_two`] do.
     fn of_fused(strategy: &'static dyn Strategy) -> Turning {
         Turning::of(&BALANCER.replace("load-balancer", Fused::ABOUT.name), strategy)
     }
@@ -553,11 +553,11 @@ impl Referred {
 /// Whose packets cores take in turn.
 #[derive(Clone, Copy)]
 enum Spread {
-    /// Of one connection, in one direction.
+    /// All packets are of one connection, in one direction.
     OneFlow,
-    /// Of one connection, whose ends take turns: 18 bytes each, which the next packet acknowledges.
+    /// All packets are of one connection, whose ends take turns: 18 bytes each, which the next packet acknowledges.
     BothWays,
-    /// Each of another.
+    /// Each packet is of another connection.
     ManyFlows,
     /// 64 that follow each other are of some 20, as in `university`: one in three is of the flow before.
     Skewed,

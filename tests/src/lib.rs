@@ -45,8 +45,8 @@ pub fn example(name: &str) -> Chain {
     example_of(name, &example_text(name))
 }
 
-/// The same whose NAT, if it has one, has fewer ports. Each of them is given to a core in each run: where there are
-/// thousands of runs, all that it could have take longer than packets.
+/// A chain of the examples whose NAT, if it has one, has fewer ports. Each of them is given to a core in each run:
+/// where there are thousands of runs, all that it could have take longer than packets.
 pub fn example_with_few_ports(name: &str) -> Chain {
     let text = example_text(name).replace("ports = [1024, 65535]", "");
     example_of(name, &text.replace("use = \"nat\"", "ports = [1024, 9215]\nuse = \"nat\""))

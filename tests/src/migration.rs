@@ -12,7 +12,7 @@ use crate::stock::{ALONE, alone, beginnings, examples, generated, small};
 pub const WAYS: [(usize, u64); 9] =
     [(4, 100), (2, 2_000), (2, 100), (2, 37), (4, 2_000), (4, 37), (8, 2_000), (8, 100), (8, 37)];
 
-/// The same for tests that take minutes: moves at each packet, and as many cores as the processor has or not.
+/// Ways for tests that take minutes: moves at each packet, and as many cores as the processor has or not.
 pub const LONG_WAYS: [(usize, u64); 6] = [(2, 1), (3, 501), (5, 7), (8, 1), (16, 100), (16, 2_000)];
 
 /// Packets of each capture, with [`WAYS`].
@@ -74,7 +74,7 @@ pub fn assert_no_trace(compared: &Compared<'_>) -> u64 {
     assert_same(compared)
 }
 
-/// The same where no order is promised.
+/// Asserts that answers are the same where no order is promised.
 ///
 /// # Panics
 /// If something shows.

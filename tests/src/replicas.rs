@@ -19,7 +19,7 @@ use wire::{Headers, LinkType, Stamp};
 use crate::draw::Draw;
 use crate::{CutPort, Packet};
 
-/// Turns after which whoever still waits waits for ever.
+/// A core that still waits after this many turns waits for ever.
 const ENDLESS: u64 = 1_000_000;
 
 /// Packets that go to cores in turn, each of which has a replica.
@@ -83,7 +83,7 @@ pub struct Told {
 /// What cores are told; `None` is nothing, of this packet or any later one.
 pub type Memory = Arc<dyn Fn(&Ask) -> Option<Told> + Send + Sync>;
 
-/// Of each packet its own.
+/// A memory that tells of each packet its own headers and time.
 pub fn faithful() -> Memory {
     Arc::new(|ask| Some(Told { headers_of: Some(ask.seq), time_of: ask.seq }))
 }

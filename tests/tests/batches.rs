@@ -69,7 +69,7 @@ fn state(core: &mut ChainCore, last: Stamp) -> Vec<String> {
     state
 }
 
-/// The same wherever batches are cut: one by one, as large as they get, and as `sizes` say.
+/// Answers are the same wherever batches are cut: one by one, as large as they get, and as `sizes` say.
 fn borders_leave_no_trace(chain: &Chain, packets: &[Packet], sizes: &[usize]) -> Result<(), TestCaseError> {
     let one_by_one = after(chain, packets, &[1]);
     for sizes in [&[64], sizes] {

@@ -38,7 +38,8 @@ fn wrong(packet: Packet, change: u8) -> Packet {
     packet
 }
 
-/// Connections that somebody tries to reset with packets that no endpoint would take. Every 10 packets bring one.
+/// Connections that an attacker tries to reset with packets that no endpoint would take. Every 10 packets bring
+/// one.
 fn attacked(connections: u16) -> Vec<Packet> {
     let mut packets = Vec::new();
     let mut now_ns = 1_000 * MS;
@@ -85,7 +86,7 @@ fn run(
     (outcome, fates)
 }
 
-/// The attack: an endpoint ignores the reset, and so must whoever follows the connection.
+/// The attack: an endpoint ignores the reset, and so must a tracker that follows the connection.
 #[test]
 fn a_reset_with_a_wrong_checksum_closes_nothing() {
     let packets = attacked(60);

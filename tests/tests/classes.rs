@@ -31,7 +31,7 @@ priority = "high"
 prefixes = ["10.0.0.0/9", "172.16.0.0/12", "192.0.2.0/25", "198.51.100.0/25", "2001:db8::/34"]
 "#;
 
-/// The same by ports, where no address is hashed.
+/// Classes by ports, where no address is hashed.
 const BY_PORT: &str = "[[class]]\npriority = \"high\"\nports = [53, 80, 5201]\n";
 
 fn classes(toml: &str) -> Classes {

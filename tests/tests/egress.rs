@@ -82,7 +82,7 @@ fn check_ordered(single: &[Left], left: &[Left]) -> Result<(), String> {
     }
 }
 
-/// The same where they leave in any order.
+/// What is not as on one core where packets leave in any order.
 fn check_as_ready(single: &[Left], left: &[Left]) -> Result<(), String> {
     let mut sorted = left.to_vec();
     sorted.sort_by_key(|left| left.seq);

@@ -35,7 +35,7 @@ fn check(chain: &Chain, cores: usize, open: &dyn Fn() -> Result<ExternalInput, I
 
 const VERSIONS: [SequencedAs; 2] = [SequencedAs::Newest, SequencedAs::Headers];
 
-/// Of the capture, sequenced on the way.
+/// Verifies the capture, sequenced on the way.
 fn check_edge(chain: &Chain, cores: usize, loss: Option<Loss>, recovery: Recovery) -> Verified {
     check_edge_as(SequencedAs::Newest, chain, cores, loss, recovery)
 }
@@ -51,7 +51,7 @@ fn check_edge_as(
     check(chain, cores, &|| Ok(ExternalInput { packets: packets(), speed: None, loss, recovery }))
 }
 
-/// Of what frames became.
+/// Verifies what frames became.
 fn check_frames(chain: &Chain, frames: &[Vec<Frame>], loss: Option<Loss>, recovery: Recovery) -> Verified {
     let open = files(frames);
     check(chain, frames.len(), &|| open(loss, recovery))

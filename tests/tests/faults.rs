@@ -18,7 +18,7 @@ use wire::{Fields, Headers, LinkType, parse_into};
 
 const CORES: usize = 3;
 const MOVING: [&dyn Strategy; 3] = [RSSPP, DYSSECT, HYBRID];
-/// Of packets, from one stall to the next.
+/// Packets from one stall to the next.
 const STALL_EVERY: u64 = 700;
 const STALL: Duration = Duration::from_millis(10);
 /// The slowest update of a card's table in the paper (Dyssect §IV-A).

@@ -186,7 +186,7 @@ fn resident_bytes() -> u64 {
     pages(1).saturating_sub(pages(2)) * 4096
 }
 
-/// Of the packets of these senders, those with this fate.
+/// How many packets of this sender have this fate.
 fn count(packets: &Packets, fates: &[Fate], sender: Sender, fate: Fate) -> u64 {
     let pairs = packets.senders.iter().zip(fates);
     pairs.filter(|pair| *pair == (&sender, &fate)).count() as u64

@@ -218,7 +218,7 @@ fn every_strategy_answers_as_one_core() {
     assert!(equal > 100 && announced > 50, "{equal}, {announced}");
 }
 
-/// The same verdicts packet by packet, and not only the same on both sides of a comparison; each reason occurs.
+/// Verdicts are the same packet by packet, and not only the same on both sides of a comparison; each reason occurs.
 #[test]
 fn verdicts_do_not_depend_on_strategies() {
     let functions = "[[function]]\nuse = \"conntrack\"\nflows = 8192";

@@ -88,7 +88,7 @@ fn live(chain: &Chain, plan: &Plan, capture: &Pcap, leaks: Option<u64>) -> (Left
     (left, missing)
 }
 
-/// The same with the strategies that ran.
+/// Runs as [`live`] does, and returns the strategies that ran, too.
 fn live_through(
     chain: &Chain,
     plan: &Plan,
@@ -115,7 +115,7 @@ fn live_through(
     (port.left, frames - port.pool.free(), ran)
 }
 
-/// The same with the capture replayed through one core.
+/// What leaves if the capture is replayed through one core.
 fn expected(chain: &Chain, capture: &Pcap) -> Left {
     replayed(&chain.on_interfaces(), capture)
 }

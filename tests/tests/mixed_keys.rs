@@ -124,7 +124,7 @@ fn without_a_fault_it_holds() {
     assert!(verified.holds(), "{verified:#?}");
 }
 
-/// What of a fault must be seen: it is in what `faulty-shared` promises, and nowhere else.
+/// Where a fault must be seen: in what `faulty-shared` promises, and nowhere else.
 fn assert_broken(verified: &Verified, why: &str) {
     assert!(!verified.holds(), "{verified:#?}");
     assert_eq!(verified.different, 0, "no other function answers otherwise");

@@ -367,7 +367,7 @@ impl Drop for Over<'_> {
 enum Happening {
     /// An inside endpoint sends to the outside.
     Out(u8, u8),
-    /// Somebody outside sends to an external port.
+    /// A host outside sends to an external port.
     In(u16),
     /// An inside endpoint sends to an external port.
     Hairpin(u8, u16),

@@ -100,8 +100,8 @@ fn nat(flows: usize, full: &str, choice: &str) -> Chain {
     chain(&toml, &Registry::stock())
 }
 
-/// Whoever is reached sent by that port less than its time-out ago; as long as the table holds all, whoever did is
-/// reached, and a host without a mapping is refused only while eight others have one.
+/// A host that is reached has sent by that port less than its time-out ago; as long as the table holds all, every
+/// host that did is reached, and a host without a mapping is refused only while eight others have one.
 #[test]
 fn nobody_is_reached_after_the_end_however_batches_are_cut() {
     let mut reached = 0;

@@ -84,7 +84,7 @@ impl Steering {
     }
 }
 
-/// The table, as whoever moves entries has it.
+/// The table, as the thread that moves entries has it.
 struct Entries(Arc<Steering>);
 
 impl Table for Entries {
@@ -193,7 +193,7 @@ pub fn packets_of(capture: &Pcap) -> Vec<Packet> {
     packets
 }
 
-/// The same packets, all of one time.
+/// These packets, all of one time.
 fn of_one_time(packets: &[Packet]) -> Pcap {
     let mut pcap = Pcap::new();
     packets.iter().for_each(|packet| pcap.push(TIME_NS, packet.wire_len, &packet.data));

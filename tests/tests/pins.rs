@@ -1,4 +1,4 @@
-//! Entries and shards that somebody puts on a core by hand: their flows go with them, and no answer changes.
+//! Entries and shards that an operator puts on a core by hand: their flows go with them, and no answer changes.
 
 use engine::strategies::{DYSSECT, RSSPP, Strategy};
 use engine::{Chain, Plan, Progress, replay_capture, verify};

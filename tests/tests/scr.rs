@@ -31,7 +31,7 @@ fn settings(tables: Tables, cores: &[usize]) -> Vec<Setting> {
     matrix.settings(1)
 }
 
-/// The same for tables as the chain has them.
+/// Asserts equality for tables as the chain has them.
 fn assert_equal(chain: &Chain, cores: &[usize], captures: &[(String, Pcap)]) {
     verify_each(chain, captures, &settings(Tables::AsWritten, cores), &mut assert_is_equal);
 }

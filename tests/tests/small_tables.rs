@@ -204,7 +204,7 @@ fn a_core_that_forgets_as_of_its_newest_packet_is_found() {
     }
 }
 
-/// The same with a thread for each core, which wait for each other as they happen to.
+/// Small tables with a thread for each core, which wait for each other as they happen to.
 #[test]
 fn with_real_threads() {
     let mut equal = 0;
@@ -223,8 +223,8 @@ fn with_real_threads() {
     assert!(equal >= 5, "{equal}");
 }
 
-/// Whoever takes a flow from a table without a packet of that flow shows a [`table::Horizon`]. These are all places
-/// that say what one is; whoever adds one shows here why no older packet can come.
+/// Code that takes a flow from a table without a packet of that flow shows a [`table::Horizon`]. These are all
+/// places that say what one is; a change that adds one shows here why no older packet can come.
 #[test]
 fn horizons_are_claimed_in_few_places() {
     let mut claims = Vec::new();

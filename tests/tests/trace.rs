@@ -30,7 +30,7 @@ fn plan(chain: &Chain, strategy: &'static dyn Strategy, cores: usize) -> Option<
 /// What came out of a run, and what was traced of it, in the order of packets.
 struct Ran {
     answers: Vec<(Fate, u64)>,
-    /// Of each function: live flows, and how they came and went.
+    /// Flows of each function: live ones, and how they came and went.
     digests: Vec<(u64, u64)>,
     traced: Vec<TraceReport>,
     matched: u64,
@@ -206,7 +206,7 @@ fn a_packet_finds_what_the_one_before_it_left() {
     }
 }
 
-/// The same figures by another way: packets of a key so far.
+/// The states that a trace shows, counted another way: packets of a key so far.
 #[test]
 fn states_are_what_packets_add_up_to() {
     let chain = chain("name = \"count\"\n[[function]]\nuse = \"flow-statistics\"\n", &Registry::stock());
