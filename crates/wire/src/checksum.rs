@@ -60,14 +60,14 @@ impl Difference {
         *field = new;
     }
 
-    /// Writes `new` over four bytes, likewise.
+    /// Writes `new` over four bytes, and adds the difference.
     #[inline]
     pub(crate) fn write4(&mut self, field: &mut [u8; 4], new: [u8; 4]) {
         self.0 += i64::from(u32::from_ne_bytes(new)) - i64::from(u32::from_ne_bytes(*field));
         *field = new;
     }
 
-    /// Writes `new` over sixteen bytes, likewise.
+    /// Writes `new` over sixteen bytes, and adds the difference.
     pub(crate) fn write16(&mut self, field: &mut [u8; 16], new: [u8; 16]) {
         let (fields, _) = field.as_chunks_mut::<4>();
         let (news, _) = new.as_chunks::<4>();

@@ -22,7 +22,7 @@ const GRE_HAS_CHECKSUM: u8 = 0x80;
 /// and GRE have no pseudo-header: there the field holds 0. Says whether it did. A packet whose right checksum happens
 /// to be what such a field holds stays as it is. Reads headers alone where there is nothing to do.
 ///
-/// Who is told by the system what was left uses [`complete_at`]: no header has to be recognised then.
+/// A caller that is told by the system what was left uses [`complete_at`]: no header has to be recognised then.
 #[inline]
 pub fn complete(frame: &mut [u8], headers: &Headers) -> bool {
     match headers.protocol {

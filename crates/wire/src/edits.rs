@@ -119,7 +119,7 @@ impl Edits {
         self.set |= Fields::SRC_ADDR;
     }
 
-    /// Sets the destination address, likewise.
+    /// Sets the destination address. An address of the other family than the packet's is not applied.
     #[inline]
     pub fn set_dst(&mut self, addr: Addr) {
         self.dst = addr;
@@ -133,7 +133,7 @@ impl Edits {
         self.set |= Fields::SRC_PORT;
     }
 
-    /// Sets the destination port, likewise.
+    /// Sets the destination port; nothing happens to a packet without ports.
     #[inline]
     pub fn set_dst_port(&mut self, port: u16) {
         self.dst_port = port;
@@ -180,7 +180,7 @@ impl Edits {
         self.set.contains(Fields::SRC_MAC).then_some(self.src_mac)
     }
 
-    /// The destination MAC address, likewise.
+    /// The destination MAC address that is set, if one is.
     pub fn dst_mac(&self) -> Option<[u8; 6]> {
         self.set.contains(Fields::DST_MAC).then_some(self.dst_mac)
     }

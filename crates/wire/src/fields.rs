@@ -15,7 +15,7 @@ bitflags! {
         const DST_ADDR = 1 << 1;
         /// Source port of TCP, UDP, SCTP or DCCP; 0 for other protocols and later fragments.
         const SRC_PORT = 1 << 2;
-        /// Destination port, likewise.
+        /// Destination port of TCP, UDP, SCTP or DCCP; 0 for other protocols and later fragments.
         const DST_PORT = 1 << 3;
         /// IP protocol number, after IPv6 extension headers.
         const PROTOCOL = 1 << 4;

@@ -36,7 +36,8 @@ pub struct Headers {
     /// Source port of TCP, UDP, SCTP, DCCP; what ICMP has in its place, see
     /// [`IcmpPorts`](crate::IcmpPorts); 0 for others and for later fragments.
     pub src_port: u16,
-    /// Destination port, likewise.
+    /// Destination port of TCP, UDP, SCTP, DCCP; what ICMP has in its place, see [`IcmpPorts`](crate::IcmpPorts); 0
+    /// for others and for later fragments.
     pub dst_port: u16,
     /// TCP window, not scaled.
     pub window: u16,

@@ -13,11 +13,11 @@ use crate::{Addr, Fields, Headers, Marks, protocol};
 /// | error that quotes TCP or UDP | the quoted destination port | the quoted source port |
 /// | error that quotes a request or reply | what the quoted one has as `dst_port` | as `src_port` |
 ///
-/// So requests are told apart by who asks, and an answer or an error is of the same two ends as a packet that
+/// So requests are told apart by their sender, and an answer or an error is of the same two ends as a packet that
 /// answers: its destination is who sent what it is about (RFC 5508 §3, §4).
 ///
 /// Errors are types 3, 4, 11 and 12 (RFC 792). A quote can be read if it has the whole IPv4 header, is no later
-/// fragment, has 8 bytes behind the header of TCP, UDP or a query, and was sent by whom the error goes to.
+/// fragment, has 8 bytes behind the header of TCP, UDP or a query, and was sent by the host that the error goes to.
 ///
 /// ICMPv6 errors are types 1 to 4 (RFC 4443). There TCP or UDP has to follow the quoted IPv6 header at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,7 +234,7 @@ impl Headers {
             Some(Shape::Request) if edited.contains(Fields::SRC_PORT) => src_port,
             Some(Shape::Reply) if edited.contains(Fields::DST_PORT) => dst_port,
             Some(Shape::Error { .. }) if edited.contains(Fields::SRC_ADDR) => {
-                // The quoted destination is now whom the error comes from.
+                // The quoted destination is now the error's sender.
                 self.tcp_shape = (self.tcp_shape | ERROR) & !FROM_ANOTHER;
                 self.ack = Headers::word_of(src);
                 return;

@@ -201,7 +201,7 @@ fn queries_get_another_identifier() {
         assert_eq!(edited(&outward(EXTERNAL), out), packet(Inner::Request, EXTERNAL, PEER, false, payload));
         let back = packet(Inner::Reply, PEER, EXTERNAL, true, payload);
         assert_eq!(edited(&inward(HOST), back), packet(Inner::Reply, PEER, HOST, true, payload));
-        // A request has no identifier of whom it goes to, nor a reply of whom it comes from.
+        // A request has no identifier of its receiver, nor a reply of its sender.
         let mut others = Edits::NONE;
         others.set_dst_port(1);
         let out = packet(Inner::Request, HOST, PEER, false, payload);

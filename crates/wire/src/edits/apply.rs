@@ -40,9 +40,9 @@ impl core::error::Error for ApplyError {}
 /// | checksum | what happens |
 /// |---|---|
 /// | IPv4 header, TCP, DCCP, UDP-Lite, ICMPv6 | changes by the difference (RFC 1624): right stays right, wrong stays wrong. DCCP's and UDP-Lite's cover ports and addresses whatever their coverage field says |
-/// | UDP | likewise; 0 is no checksum and stays (RFC 768; RFC 6935 for IPv6), a sum that becomes 0 is sent as 0xffff |
+/// | UDP | changes by the difference; 0 is no checksum and stays (RFC 768; RFC 6935 for IPv6), a sum that becomes 0 is sent as 0xffff |
 /// | SCTP | the CRC32c changes by the difference, which its linearity gives without the payload; 0 is no checksum and stays (RFC 9653) |
-/// | ICMP over IPv4; in an error also that of the quoted IPv4 header, and the quoted transport's where it is quoted, as in an ICMPv6 error | likewise |
+/// | ICMP over IPv4; in an error also that of the quoted IPv4 header, and the quoted transport's where it is quoted, as in an ICMPv6 error | changes by the difference |
 /// | past the captured bytes | stays |
 ///
 /// A first fragment has the whole datagram's transport checksum, so that is mended there; later ones
@@ -125,7 +125,7 @@ pub(super) struct Ipv4 {
     pub(super) dst: [u8; 4],
 }
 
-/// RFC 8200 §3, likewise.
+/// RFC 8200 §3, in pieces that are edited and summed. No extension headers.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Ipv6 {
