@@ -38,16 +38,16 @@ impl<'a, Pool> Cx<'a, Pool> {
         Cx { stamp: *stamp, edits, pool, events, seed: *seed }
     }
 
-    /// A number that looks random and is the same on every replica: it is [`drawn`] from seed and sequence number. Who does not
-    /// know the seed cannot tell it, whatever other numbers he has seen. Some 100 instructions more than a hash: for what few
-    /// packets need.
+    /// A number that looks random and is the same on every replica: it is [`drawn`] from seed and sequence number.
+    /// An outsider who does not know the seed cannot tell it, whatever other numbers are known. Some 100
+    /// instructions more than a hash: for what few packets need.
     #[inline]
     pub fn random(&self) -> u64 {
         drawn(self.stamp.seq.as_bytes(), self.seed)
     }
 
     /// A number that looks random and is the same for the same `bytes`, on every core and at any time: it is [`drawn`] from
-    /// them and the chain's seed. Who does not know the seed cannot tell it.
+    /// them and the chain's seed. An outsider who does not know the seed cannot tell it.
     #[inline]
     pub fn hash(&self, bytes: &[u8]) -> u64 {
         drawn(bytes, self.seed)

@@ -15,15 +15,15 @@ pub fn hash_bytes(bytes: &[u8], seed: u64) -> u64 {
     rapidhash_v3_nano_inline::<true, false>(bytes, &RapidSecrets::seed_cpp(seed))
 }
 
-/// A number that depends on `bytes` and the seed. Who does not know the seed cannot tell it, however many others under that seed
-/// he has seen: SipHash-2-4, a pseudorandom function (Aumasson and Bernstein, INDOCRYPT 2012). The same on every core, run
-/// and machine. Takes some 100 instructions more than a hash.
+/// A number that depends on `bytes` and the seed. An outsider who does not know the seed cannot tell it, however
+/// many others under that seed are known: SipHash-2-4, a pseudorandom function (Aumasson and Bernstein, INDOCRYPT
+/// 2012). The same on every core, run and machine. Takes some 100 instructions more than a hash.
 #[inline(never)]
 pub fn drawn(bytes: &[u8], seed: u64) -> u64 {
     SipHasher24::new_with_keys(seed, 0).hash(bytes)
 }
 
-/// The hash of tables' keys. Who does not know the seed cannot choose keys that collide: what keys are multiplied by is drawn
+/// The hash of tables' keys. An outsider who does not know the seed cannot choose keys that collide: what keys are multiplied by is drawn
 /// from the seed, too. With constants there, a word that equals one of them makes a product 0, and all that was hashed before
 /// vanishes.
 ///

@@ -10,7 +10,7 @@ use crate::{Leap, NetworkFunction};
 
 /// Holds [`Extras::leap`](crate::Extras::leap) to [`NetworkFunction::step`], by trial: flows that come out of steps with
 /// `samples`, at times that lie close together, far apart, and about as far as the flow lives. Says how many packets
-/// were leapt over.
+/// the leaps took.
 ///
 /// # Errors
 /// [`LeapError`] says what was wrong.
@@ -58,7 +58,7 @@ impl fmt::Display for LeapError {
 impl core::error::Error for LeapError {}
 
 impl<F: NetworkFunction> Trial<'_, F> {
-    /// Leaps, and steps where it leapt.
+    /// Leaps, and steps the packets that the leap took, to compare.
     fn leap(&mut self, mut flow: Timed<F::State>, meta: &F::Meta) -> Result<u64, LeapError> {
         let mut times_ns = Vec::new();
         let mut at = Timed { state: flow.state, time_ns: flow.time_ns };
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn each_fault_is_found() {
         let samples: Vec<Headers> = crate::sample_headers(1).take(500).collect();
-        // Nothing is left to chance: as many are leapt over each time.
+        // Nothing is left to chance: the leaps take as many packets each time.
         assert_eq!(check_leaps(&Ten(None), &samples), Ok(5933));
         let mut texts = BTreeSet::new();
         let faults =
