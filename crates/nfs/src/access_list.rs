@@ -47,13 +47,13 @@
 //!   checks them. If it is allowed, the connection passes in both directions until it was idle for
 //!   its time-out. (Two hours and four minutes for TCP is RFC 5382 REQ-5, five minutes for others RFC
 //!   4787 REQ-5.)
-//! - A denied packet leaves no state, as Linux confirms no entry for one: strangers whom no rule allows fill no
+//! - A denied packet leaves no state, as Linux confirms no entry for one: strangers that no rule allows fill no
 //!   table. The other end may still open the same connection, if a rule lets it.
 //! - After a FIN or RST in either direction the connection passes on, with the short time-out. A SYN is
 //!   then another connection, and meets the rules anew.
 //! - An ICMP query and its replies are one connection, by the identifier.
 //! - An ICMP error about a packet of a connection that is known passes (RFC 792, RFC 1191): the quoted packet must have
-//!   been sent by whom the error goes to, between the connection's addresses and ports. So it must come from the other
+//!   been sent by the host that the error goes to, between the connection's addresses and ports. So it must come from the other
 //!   end or, in a chain with a NAT, from any router outside. It leaves no state, and the connection lives no longer for
 //!   it (RFC 5927: anyone can send errors). Whether the sequence number that is quoted is in flight is for the receiver
 //!   to check (RFC 5927 §4.1).

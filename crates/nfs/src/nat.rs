@@ -50,7 +50,7 @@
 //!
 //! | RFC 4787 | RFC 5382 | |
 //! |---|---|---|
-//! | REQ-1 | REQ-1 | *Endpoint-independent mapping*: an inside endpoint has one external endpoint for all whom it talks to |
+//! | REQ-1 | REQ-1 | *Endpoint-independent mapping*: an inside endpoint has one external endpoint for all hosts that it talks to |
 //! | REQ-2 | | *Paired*: all endpoints of a host get one external address, by a hash of the host's. When that has no port left for the protocol, new mappings of the host are refused; others' are not |
 //! | REQ-3 | REQ-7 | *No overloading*: no two mappings share an external endpoint. REQ-3a is not followed: all source ports, those below 1024 too, get ports from `ports` |
 //! | REQ-4 | | *Port parity* is preserved, for TCP too; when the core has free ports of the other parity alone, one of those is taken, and `parity-lost` counts it |
@@ -65,7 +65,7 @@
 //!
 //! | RFC 5508 | |
 //! |---|---|
-//! | REQ-1 | *Queries* from inside, echo and time stamp, get an external identifier, one for all whom the inside identifier asks. Identifiers are each address' own, apart from UDP's and TCP's ports |
+//! | REQ-1 | *Queries* from inside, echo and time stamp, get an external identifier, one for all hosts that the inside identifier asks. Identifiers are each address' own, apart from UDP's and TCP's ports |
 //! | REQ-2 | time-out as above; requests refresh it, replies do not |
 //! | REQ-3 | *Errors* are types 3, 4, 11 and 12. IPv4 options in the quote are stepped over, and its transport checksum is not judged. Neither are the error's own and the quoted header's: wrong ones stay wrong by as much |
 //! | REQ-4 | An error from outside goes to the inside endpoint whose packet it quotes. The quoted source becomes what it was; type and code stay |
@@ -131,7 +131,7 @@
 //!   share the addresses of their core: have more addresses than cores. With ports in the hash, as when the
 //!   NAT is alone in its chain, each core has ports of every address, and a host one address on all of them.
 //!
-//! The receiver of a hairpinned packet may be mapped by another core. Who has which port is therefore
+//! The receiver of a hairpinned packet may be mapped by another core. The owners of ports are therefore
 //! one table that all cores of a run read, each entry written by its owner. The packet meets the entry as
 //! it is when its core comes to it: a mapping that another core made, or gave up, a moment ago may be
 //! missing, or still be there. Promised is that the entry is whole, and that packets between two
@@ -253,7 +253,7 @@ impl NetworkFunction for Nat {
         pool: Pooled {
             make: Self::pool,
             divide: Self::pools,
-            // All of them: the source of what goes out is allocated, and what comes in goes to whom it was
+            // All of them: the source of what goes out is allocated, and what comes in goes to the host that it was
             // allocated to.
             allocates: |_| ENDPOINTS,
             judge: Some(Self::judge),
@@ -564,7 +564,7 @@ impl Nat {
         verdict
     }
 
-    /// A step of a mapping: it gets a deadline, which those who look its port up get to know.
+    /// A step of a mapping: it gets a deadline, which a look-up of its port finds.
     #[inline]
     fn refresh(&self, state: &mut State, meta: &Meta, cx: &mut Cx<'_, Pool>) {
         state.left_ns = self.timeouts.of(state.phase);

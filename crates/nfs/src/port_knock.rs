@@ -51,7 +51,7 @@
 //! # Drops, events, expiry, full table
 //!
 //! - `not-open`: of the protocol, guarded, from a source that is not open. `later-fragment`,
-//!   `other-protocol`: likewise, see above. `table-full`: see below.
+//!   `other-protocol`: see above. `table-full`: see below.
 //! - Events: `sources-opened`; `sequences-broken` counts wrong knocks after right ones.
 //! - A source is forgotten, which is CLOSED_1, when its time-out has passed. The step checks
 //!   the same limits, so expiry changes no verdict.

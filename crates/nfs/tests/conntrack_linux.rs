@@ -34,7 +34,7 @@ fn linux_agrees() {
             let theirs = Answer::recorded(line);
             if !ours.is_as_good_as(&theirs) {
                 failures.push(format!("{so_far}  Linux {theirs:?}\n  here  {ours:?}\n"));
-                rig = None; // what follows is of no meaning
+                rig = None; // what follows means nothing
             }
         }
     }

@@ -89,7 +89,7 @@ fn golden() {
     assert_eq!(rig.event("connections-allowed"), 3);
 }
 
-/// Strangers whom no rule allows leave nothing behind, however many they are.
+/// Strangers that no rule allows leave nothing behind, however many they are.
 #[test]
 fn denied_packets_take_no_room() {
     let mut rig = rig(&rules(&["deny tcp from any to any port 22", "allow tcp from 10.0.0.1 to any"]));

@@ -28,7 +28,7 @@ pub(super) fn next(state: TcpState, side: Side, kind: Kind) -> Next {
 /// - An originator's SYN opens; the responder's SYN-ACK answers; the originator's ACK completes.
 ///   SYNs from both sides are a simultaneous open (`S2`), which a SYN-ACK from either completes.
 /// - The first FIN leads to `FW`, its ACK (any ACK) to `CW`, the second FIN to `LA`, its ACK to
-///   `TW`. A second FIN before the first one's ACK, a simultaneous close, leads to `LA` likewise.
+///   `TW`. A second FIN before the first one's ACK, a simultaneous close, leads to `LA`, too.
 /// - An originator's SYN on a live connection, and what may answer it, is ignored: only the ends know
 ///   whether it is old, forged, or a true new connection. A SYN on a closed one opens anew.
 /// - A reset closes whatever there is; how much it must prove is another page.

@@ -120,7 +120,7 @@ impl Judge for BalancerJudge {
             let (taken, weights): (u64, u64) =
                 (turns.iter().sum(), service.backends.iter().map(|backend| backend.weight).sum());
             for (place, (turns, backend)) in turns.iter().zip(&service.backends).enumerate() {
-                // Each who has turns of his own is off by less than one at either end of what he gave out.
+                // Each core with turns of its own is off by less than one at either end of what it gave out.
                 let (has, due) = (u128::from(turns * weights), u128::from(taken * backend.weight));
                 if has.abs_diff(due) >= u128::from(2 * self.shares * weights) {
                     let name = &service.name;

@@ -65,8 +65,8 @@ struct NatJudge {
     counts: Counts,
     /// The first mapping that was gone before its end.
     cut: Option<String>,
-    /// Packets between cores that went to whom a mapping must be made for soon: their number, the external endpoint, and
-    /// the inside one.
+    /// Packets between cores that went to an endpoint whose mapping must be made soon: their number, the external
+    /// endpoint, and the inside one.
     ahead: Vec<(u64, Key, Key)>,
     /// The number of the packet that is looked at.
     seq: u64,
@@ -124,7 +124,7 @@ struct Came<'a> {
     protocol: u8,
     /// The sender's endpoint; of an error, the one that the quoted packet was sent to.
     src: Endpoint,
-    /// Likewise the receiver's.
+    /// The receiver's endpoint; of an error, that of its receiver.
     dst: Endpoint,
     ends: Ends,
     left: Left<'a>,

@@ -22,7 +22,7 @@ const HOST_HASH_SEED: u64 = 0x706f_6f6c;
 pub(super) struct Wanted {
     pub(super) protocol: u8,
     pub(super) inside: Inside,
-    /// Take the inside's own port if it is to be had.
+    /// Take the inside's own port if it is free.
     pub(super) keeps_port: bool,
     /// Picks among the half of the ports that has been free for longest; without it, the very oldest is taken.
     pub(super) random: Option<u64>,

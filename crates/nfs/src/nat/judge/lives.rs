@@ -40,7 +40,7 @@ pub(super) enum Stage {
     Closing,
 }
 
-/// Who has an external endpoint, or had it last.
+/// The owner of an external endpoint, now or last.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner {
     pub(super) key: Key,
@@ -53,7 +53,7 @@ pub(super) struct Owner {
 #[derive(Default)]
 pub(super) struct Lives {
     of_inside: BTreeMap<Key, Life>,
-    /// By external endpoint and protocol: who has it, and who had it before.
+    /// By external endpoint and protocol: its owner, and the owner before.
     of_external: BTreeMap<Key, (Owner, Option<Owner>)>,
     /// Mappings of which no packet has left the chain.
     unseen: u64,
@@ -136,7 +136,7 @@ impl Lives {
         self.of_external.get(&external).is_some_and(|(owner, _)| owner.key == inside)
     }
 
-    /// Who has an external endpoint, if his mapping lives: the inside endpoint, and when the mapping was made.
+    /// The owner of an external endpoint, if its mapping lives: the inside endpoint, and when the mapping was made.
     pub(super) fn of_external(&self, external: Key, now_ns: u64) -> Option<(Key, u64)> {
         let (owner, _) = self.of_external.get(&external)?;
         self.lives(owner, now_ns).then_some((owner.key, owner.made))

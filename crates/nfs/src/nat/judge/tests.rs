@@ -32,7 +32,7 @@ fn error(to: [u8; 4], about: &[u8]) -> Vec<u8> {
 struct Rig(Box<dyn Judge>, u64);
 
 impl Rig {
-    /// A judge of a run in which one core has all ports, to whom the inside endpoint has been shown.
+    /// A judge of a run in which one core has all ports. The inside endpoint has been shown to it.
     fn new() -> Rig {
         let rules = Rules {
             inside: PrefixSet::parse("inside", &["10.0.0.0/8".into()]).expect("a prefix"),

@@ -68,7 +68,7 @@ fn reply(src: &str, dst: &str, id: u16) -> Vec<u8> {
     message(Icmpv4Type::EchoReply(IcmpEchoHeader { id, seq: 3 }), src, dst, b"pong")
 }
 
-/// An error about a packet, to whom that came from, which quotes so much of it.
+/// An error about a packet, to the packet's sender, which quotes so much of it.
 fn error(kind: u8, code: u8, src: &str, about: &[u8], quoted: usize) -> Vec<u8> {
     let to = Ipv4Addr::new(about[12], about[13], about[14], about[15]);
     let mtu = if (kind, code) == (3, 4) { [0, 0, 5, 0] } else { [0; 4] };
@@ -272,7 +272,7 @@ fn errors_make_refresh_and_end_no_mapping() {
     assert_eq!(told(&mut rig, 300_000, from_router), "no-mapping");
 }
 
-/// What has no mapping to be had: requests from outside, replies from inside, queries to the inside by an external
+/// What gets no mapping: requests from outside, replies from inside, queries to the inside by an external
 /// address, and messages that are neither query nor error.
 #[test]
 fn what_does_not_go_through() {

@@ -226,8 +226,8 @@ fn play(options: &str, happenings: &[Happening]) -> Result<(), String> {
 }
 
 proptest! {
-    /// In whatever order packets and pauses come: whose mapping is dead is not reached, who asks gets a port as
-    /// long as there is one without a mapping that lives, and mappings that live are left alone.
+    /// In whatever order packets and pauses come: a host whose mapping is dead is not reached, a host that asks
+    /// gets a port as long as there is one without a mapping that lives, and mappings that live are left alone.
     #[test]
     fn a_mapping_is_dead_at_its_deadline_for_both_directions(
         choice in prop_oneof![Just("in-turn"), Just("random"), Just("preserve")],
@@ -258,8 +258,8 @@ fn strangers_do_not_meet_who_left_long_ago() {
     assert_eq!(back(&mut nat, 3_600_000 + 86_400_000, udp_back), Err("no-mapping"));
 }
 
-/// A full pool gives a dead mapping's port to the next who asks; what the table says of the old one later
-/// does not take it from him.
+/// A full pool gives a dead mapping's port to the next host that asks; what the table says of the old one later
+/// does not take it from that host.
 #[test]
 fn a_full_pool_gives_out_dead_ports() {
     let mut nat = Lazy::new(SMALL);

@@ -1,4 +1,4 @@
-//! RFC 4787 §4.2.1, port preservation without overloading: the inside's own port if it can be had.
+//! RFC 4787 §4.2.1, port preservation without overloading: the inside's own port if it is free.
 
 use super::*;
 
