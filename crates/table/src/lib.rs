@@ -22,7 +22,7 @@
 //! **What comes out never depends on where batches were cut.** Blocks are given out in the order of
 //! insertions; they come back at fixed numbers of steps ([`FlowTable::maintain`]), in an order of their
 //! own, or one by one where the table is full ([`FlowTable::make_room`]). So a batch whose flows all have
-//! blocks, or find free ones, may be worked on function by function: which block is whose, and whom an
+//! blocks, or find free ones, may be worked on function by function: which block is whose, and which flow an
 //! eviction will find, depends on nothing but the sequence of steps.
 //!
 //! **Expiry is decided by stamps, not by the sweep.** A state is dead from its deadline on, whether

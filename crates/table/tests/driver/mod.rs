@@ -2,7 +2,7 @@
 //! for the property tests and the fuzzer.
 //!
 //! The model is a sorted map. It knows which flows have a block, which block, and each state with its
-//! deadline. What it does not predict is whom an eviction finds; it checks that the one found may go.
+//! deadline. What it does not predict is which flow an eviction finds; it checks that the one found may go.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
