@@ -125,8 +125,8 @@ fn headline(forecast: &Forecast, choice: Choice) -> String {
         return match most {
             1 => format!("One core was asked about: {mpps:.1} Mpps predicted."),
             _ => format!(
-                "Stay on one core: {mpps:.1} Mpps predicted, and under no strategy that gives the same answers does each \
-                 core more, up to {most}, add a fifth of that."
+                "Stay on one core: {mpps:.1} Mpps predicted. Under every strategy that gives the same answers, each further \
+                 core, up to {most}, adds less than a fifth of that."
             ),
         };
     }

@@ -279,8 +279,8 @@ fn sometimes_one_core_is_best() {
     assert_eq!((advice.strategy.as_str(), advice.cores), ("single", 1));
     assert_eq!(
         advice.sentences[0],
-        "Stay on one core: 7.8 Mpps predicted, and under no strategy that gives the same answers does each core more, up \
-         to 16, add a fifth of that."
+        "Stay on one core: 7.8 Mpps predicted. Under every strategy that gives the same answers, each further core, up \
+         to 16, adds less than a fifth of that."
     );
     let expected = "However many cores, `scr` does not pass 8.3 Mpps, since each steps every packet for 120.0 ns; more \
                     cores add less than 5% each.";
