@@ -1,5 +1,5 @@
 /* A card that looks flows up (Dyssect, section IV-C): it puts before a packet where the states of its flow are, as the cores
- * have told. Whoever reads that compares keys: what is said may be old, or of another flow.
+ * have told. The core that reads it compares keys: what is said may be old, or of another flow.
  *
  *   | ... | reference, little-endian | packet ... |
  *         data_meta                  data

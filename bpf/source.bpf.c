@@ -2,8 +2,8 @@
  * kernel, by BPF_PROG_TEST_RUN with live frames. */
 #include "bpf.h"
 
-/* The headers of a packet, and two bytes more. The kernel sends the memory of a packet again when it has it back, as whoever
- * forwarded the packet left it: with other addresses, and less time to live. So they are written anew each time. */
+/* The headers of a packet, and two bytes more. The kernel sends the memory of a packet again when it has it back, as its
+ * forwarder left it: with other addresses, and less time to live. So they are written anew each time. */
 enum { HEADER_WORDS = 11 };
 const volatile u32 header[HEADER_WORDS] = {};
 

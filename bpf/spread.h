@@ -69,7 +69,7 @@ struct headers {
 };
 
 /* Copies the next bytes of the frame, and says whether it has so many. The kernel takes a program that adds a variable to a
- * packet's address only from whoever has more rights than a run keeps for interfaces that come back (CAP_PERFMON). So, too,
+ * packet's address only from a process with more rights than a run keeps for interfaces that come back (CAP_PERFMON). So, too,
  * one that writes half a word where an address was: functions are called, which leaves registers for addresses. */
 #define READ(to, packet, offset) (!load_bytes(packet, offset, &(to), sizeof(to)))
 #define CALLED static __attribute__((noinline))

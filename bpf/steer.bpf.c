@@ -168,7 +168,7 @@ INLINE u32 rule_of_frame(const void *at, const void *end)
  * wire. Returns 0 if there is none, or it is in its place. */
 INLINE long put_tag_back(struct xdp_md *packet)
 {
-    /* Zeros: the kernel has whoever has no more rights than a run keeps pass nothing that was never written. */
+    /* Zeros: from a process with no more rights than a run keeps, the kernel takes nothing that was never written. */
     u16 type = 0, tag = 0;
     if (vlan_tag_beside(packet, &type, &tag))
         return 0;

@@ -190,7 +190,7 @@ lab_serve() {
     done
     truncate -s 1M $state/outside/1MB
     truncate -s 100M $state/outside/100MB
-    # Whoever asks next gets an answer.
+    # The next client gets an answer.
     for name in outside web1 web2 web3; do await $name; done
     say "for $seconds s there are web servers: outside, port 80, with the files 1MB and 100MB; web1, web2 and web3, port 8080"
 }

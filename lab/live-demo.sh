@@ -15,7 +15,7 @@ main() {
     [ "$(id -u)" = 0 ] || skip "network namespaces need root: sudo ./x demo"
     command -v ip >/dev/null || skip "it takes \`ip\`: apt-get install iproute2"
     command -v ping >/dev/null || skip "it takes \`ping\`: apt-get install iputils-ping"
-    # A lab that somebody works in stays as it is.
+    # A lab that is in use stays as it is.
     ! lab/lab.sh status >/dev/null 2>&1 || skip "the lab is up already, and may be in use: ./x lab down"
     trap clean_up EXIT
     echo "live: two hosts with a gateway between them, in network namespaces; the chain stands in the gateway"

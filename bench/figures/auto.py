@@ -31,7 +31,7 @@ MOVING = ["rsspp", "dyssect", "hybrid"]
 
 
 def restlessness(strategy, point, packet_us, balanced):
-    """How much longer the busiest core is busy than the model has it."""
+    """How much longer the busiest core is busy than the model predicts."""
     if point["loss"] > LOST:
         # While packets are lost cores count as busy all the time.
         busy = 1.0

@@ -41,7 +41,7 @@ fn answer(query: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Answers until it is told to end; says how often, and from whom questions came. Before each answer comes a forged one,
+/// Answers until it is told to end; returns the senders of all questions. Before each answer comes a forged one,
 /// from another port.
 fn serve(server: &UdpSocket, forger: &UdpSocket, goes_on: &AtomicBool) -> Vec<SocketAddr> {
     let (mut buffer, mut asked) = ([0; 512], Vec::new());

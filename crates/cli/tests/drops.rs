@@ -36,7 +36,7 @@ pub fn commented(path: &str) -> Vec<(String, Vec<u8>)> {
     }
 }
 
-/// How many packets were dropped by whom and why, from comments.
+/// How many packets were dropped by each function for each reason, from comments.
 pub fn counted(comments: &[(String, Vec<u8>)]) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for (comment, _) in comments {

@@ -26,7 +26,7 @@ const FLOWS: usize = 64;
 const CHAIN: &str = "name = \"guard\"\n[[function]]\nuse = \"access-list\"\ndefault = \"deny\"\n\
                      rules = [\"allow udp from any to any port 7002\"]\n";
 
-/// Interfaces that may have four queues, and have one; `None` where that cannot be had.
+/// Interfaces that may have four queues, and have one; `None` where the test may not make them.
 fn lan(label: &str) -> Option<Lan> {
     let lan = Lan::with_queues(label, QUEUES)?;
     fs::write(lan.folder.file("guard.toml"), CHAIN).expect("a folder of the test");

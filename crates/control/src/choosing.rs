@@ -178,7 +178,7 @@ pub struct Chooser {
     guessed_sixteenths: u64,
     /// What nobody measures while a run goes on.
     beside: Beside,
-    /// How much longer cores are busy under a strategy than the model has it, since flows move or traffic comes in bursts: a factor
+    /// How much longer cores are busy under a strategy than the model predicts, since flows move or traffic comes in bursts: a factor
     /// for each that has run. While packets are lost cores count as busy all the time.
     excess: [Option<f64>; Spreading::COUNT],
     /// What has promised more, and in how many epochs.
@@ -300,7 +300,7 @@ impl Chooser {
         }
     }
 
-    /// How much longer cores were busy than the model has it.
+    /// Learns how much longer cores were busy than the model predicts.
     fn learn_excess(&mut self, packets: u64, each_ns: f64, cores: &[Work], Span { elapsed_ns, lost }: Span) {
         let is_full = lost as f64 > LOST * (packets + lost) as f64;
         let full_ns = if is_full { elapsed_ns as f64 } else { 0.0 };

@@ -49,7 +49,8 @@ pub struct Pool {
     foreign: usize,
     /// To and from each other pool of the memory, by number; a pool that is alone has none.
     links: Vec<Option<Link>>,
-    /// By chunk, to whom it is lent, as [`Pool::lend`] was told; `AT_HOME` if to nobody. Empty where nothing is lent.
+    /// By chunk, the number of its borrower, as [`Pool::lend`] was told; `AT_HOME` if it is not lent. Empty where
+    /// nothing is lent.
     lent: Arc<[AtomicU16]>,
     /// Free chunks of all peers, where there are such.
     bank: Option<Bank>,

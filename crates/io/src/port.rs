@@ -126,8 +126,8 @@ pub trait Port: Send {
         if frames.is_empty() { Ok(()) } else { Err(Foreign) }
     }
 
-    /// Lets go of frames that another port takes over. In between no port holds them: who carries them has to notice
-    /// when the one who was to take them over is gone.
+    /// Lets go of frames that another port takes over. In between no port holds them: the core that carries them
+    /// has to notice when the core that was to take them over is gone.
     fn hand_over(&mut self, frames: &[Frame]) {
         let _ = frames;
     }
@@ -199,7 +199,7 @@ pub struct Done {
     pub sent: u64,
 }
 
-/// What becomes of a frame at its port: the verdict on it, and for a drop by whom and why.
+/// What becomes of a frame at its port: the verdict on it, and for a drop the function and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Fate {
     /// Out of the other side.

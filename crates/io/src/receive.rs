@@ -10,7 +10,7 @@ use crate::Frame;
 pub(crate) enum Receive {
     /// A queue of its own.
     Own(Consumer<Frame>),
-    /// One that several ports have. Who receives from it holds a lock; those who take turns find it free.
+    /// One that several ports have. A core that receives from it holds a lock; cores that take turns find it free.
     Common(Arc<Mutex<Consumer<Frame>>>),
 }
 

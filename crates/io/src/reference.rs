@@ -13,7 +13,7 @@ use crate::frame::HEADROOM_BYTES;
 /// ```
 ///
 /// There XDP puts the metadata that a program adds (`bpf_xdp_adjust_meta`), and some cards theirs. A frame is no larger for it,
-/// and a buffer goes from core to core with it. Where no card wrote one these bytes are of no meaning, so that a reference has to be harmless
+/// and a buffer goes from core to core with it. Where no card wrote one these bytes mean nothing, so that a reference has to be harmless
 /// whatever it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reference(pub u64);

@@ -1,7 +1,7 @@
 //! Threads that are simulated on one: they take turns in an order that a seed draws.
 //!
-//! With real threads the operating system decides who is ahead of whom, otherwise each time. In a [`Simulation`] the seed
-//! does. So a run can be had again, one that lasts a millisecond costs no change of threads, and a thread falls behind as
+//! With real threads the operating system decides which thread is ahead, otherwise each time. In a [`Simulation`] the seed
+//! does. So a run can be repeated, one that lasts a millisecond costs no change of threads, and a thread falls behind as
 //! often as with many more threads than processors.
 //!
 //! A task goes on until it waits for another one ([`Waiting`](crate::Waiting), [`give_way`]). The ends of a

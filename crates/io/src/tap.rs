@@ -13,7 +13,7 @@ use crate::Fate;
 /// The most packets that are copied and not taken yet.
 const ROOM: usize = 1_024;
 
-/// Where a port leaves copies of packets that are dropped. Without anyone who asks it is one load for each dropped packet;
+/// Where a port leaves copies of packets that are dropped. Without a listener it is one load for each dropped packet;
 /// with one, the port copies so many packets a second and counts the others. It never waits.
 #[derive(Default)]
 pub struct Tap {
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(tapped.left_out(), 16);
         drop(tapped);
         assert!(!tap.is_on());
-        // Who takes none stalls nobody.
+        // A listener that takes none stalls nobody.
         let tapped = tap.start(u64::MAX).expect("the one before is gone");
         (0..2_000).for_each(drop_packet);
         assert_eq!(tapped.left_out(), 2_000 - ROOM as u64);

@@ -452,7 +452,7 @@ mod tests {
         })
     }
 
-    /// What is said, and what is ordered, as an interface goes down, comes up, goes, and cannot be had again.
+    /// What is said, and what is ordered, as an interface goes down, comes up, goes, and cannot be opened again.
     #[test]
     fn each_change_is_told_once() {
         let mut kept = Kept {

@@ -46,7 +46,7 @@ pub enum Mode {
 /// By which sockets packets come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Sockets {
-    /// AF_XDP where it can be had, else AF_PACKET; [`LivePort::remarks`] says why.
+    /// AF_XDP where the kernel and the card allow it, else AF_PACKET; [`LivePort::remarks`] says why.
     #[default]
     Auto,
     /// AF_XDP, or an error.

@@ -50,7 +50,7 @@ impl CardRules {
         self.lock()[interface] = program.cloned();
     }
 
-    /// Nobody panics who has them.
+    /// Locks the programs. No thread panics while it has them.
     fn lock(&self) -> MutexGuard<'_, Programs> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

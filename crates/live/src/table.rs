@@ -11,7 +11,8 @@ use crate::xdp_link::lock;
 #[derive(Clone, Debug)]
 pub struct SpreadTable(Arc<Mutex<InForce>>);
 
-/// See [`SpreadTable`]. Who has it has the table stay as it is: an interface that is opened meanwhile has the same one.
+/// The table in force: see [`SpreadTable`]. While it is locked it stays as it is: an interface that is opened
+/// meanwhile has the same one.
 pub(crate) struct InForce {
     /// By entry.
     pub(crate) owners: Vec<u16>,
@@ -60,7 +61,7 @@ impl SpreadTable {
         self.lock().owners.clone()
     }
 
-    /// Nobody panics who has it.
+    /// Locks the table. No thread panics while it has it.
     pub(crate) fn lock(&self) -> MutexGuard<'_, InForce> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -352,7 +352,7 @@ fn check_room(Interface { name, mtu, .. }: &Interface, frame_bytes: usize) -> Re
     ))
 }
 
-/// Nobody panics who has it.
+/// Locks a program. No thread panics while it has it.
 pub(crate) fn lock(program: &Mutex<XdpProgram>) -> MutexGuard<'_, XdpProgram> {
     program.lock().unwrap_or_else(PoisonError::into_inner)
 }

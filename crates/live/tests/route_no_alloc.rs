@@ -90,7 +90,7 @@ fn forwarding_neither_allocates_nor_frees() {
                     forwarder.again(&mut frame, &headers, from);
                     seen[5] += 1;
                 }
-                // Sent, and late; to the host; to nobody, and to one who is sometimes known.
+                // Sent, and late; to the host; to nobody, and to a neighbour that is sometimes known.
                 for (to, ttl) in [
                     ([10, 9, 0, 2], 9),
                     ([10, 9, 0, 2], 1),

@@ -29,7 +29,7 @@ pub enum Finding {
         /// Share of the packets that may be lost, 0 to 1.
         loss_limit: f64,
     },
-    /// Who has the highest rate on so many cores of one clock.
+    /// The strategy with the highest rate on so many cores of one clock.
     Fastest {
         /// Where.
         place: Place,
@@ -166,7 +166,7 @@ fn sharding(comparison: &Comparison) -> Vec<Finding> {
     findings
 }
 
-/// Who is fastest there, and how much that is beside what everyone knows.
+/// The fastest strategy there, and its rate beside those of strategies that everyone knows.
 fn best(comparison: &Comparison, place: Place) -> Option<Finding> {
     let mut there: Vec<_> = reliable(comparison, place).collect();
     there.sort_by(|(_, a), (_, b)| b.mpps.total_cmp(&a.mpps));

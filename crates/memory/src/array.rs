@@ -26,7 +26,7 @@ pub struct Array<T: Copy> {
     pages: Option<FreshLines>,
 }
 
-/// Arrays of zeros that are smaller are touched all the same: a page costs more to be had by itself.
+/// Arrays of zeros that are smaller are touched all the same: a page costs more by itself.
 const ON_DEMAND_BYTES: usize = 256 << 10;
 
 thread_local! {

@@ -9,7 +9,7 @@ use crate::{LINE_BYTES, Line};
 /// Cache lines of zeros, of which the system gives each page when it is first touched: for a buffer that is large in case,
 /// and of which most runs touch little.
 ///
-/// Several threads may write to them, each to its own. Who has which is for the owner to say: all that this gives is pointers.
+/// Several threads may write to them, each to its own. The owner says which thread has which: all that this gives is pointers.
 #[derive(Debug)]
 pub struct FreshLines {
     first: NonNull<Line>,

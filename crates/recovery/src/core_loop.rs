@@ -76,7 +76,7 @@ pub(crate) fn cores(many: usize, records: usize, end: u64) -> Vec<Core> {
 
 impl Core {
     /// What an engine does over and over: takes its state back or answers, takes in, advances, and then steps as a
-    /// batch what it came to. `pick` chooses whom to ask.
+    /// batch what it came to. `pick` chooses the core to ask.
     pub(crate) fn turn(&mut self, max_steps: usize, pick: impl FnOnce(&[usize]) -> usize) -> Advance {
         if self.is_over {
             return Advance::CaughtUp;

@@ -22,7 +22,7 @@ pub struct Replica {
     next: u64,
     /// The cores found not to have `next`. What was found holds, also when the record is overwritten.
     lost_at: Cores,
-    /// By core: who asks it for its state, as bits.
+    /// By core: which cores ask it for its state, as bits.
     asks: Arc<Vec<CachePadded<AtomicU64>>>,
     /// An item on its way from a log to a step.
     item: Box<[u8]>,

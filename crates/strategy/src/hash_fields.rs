@@ -71,7 +71,7 @@ impl HashFields {
     /// - What a function edits comes before all others, in one direction or the other.
     /// - Beside a function that stands between the sides, packets are hashed as they look from inside: those from
     ///   outside by the mirrored fields. A key that holds both ends of a packet vouches for the inside end.
-    /// - That function hands its addresses and ports out so that packets to them come to the core of whom they stand
+    /// - That function hands its addresses and ports out so that packets to them come to the core of the host that they stand
     ///   for. So its edits take nothing from keys on its inside, and the hash has no fields but those of its key.
     /// - Keys on its outside are made of what it handed out, which one core does otherwise: they count as edited.
     ///

@@ -46,7 +46,7 @@ pub struct Look<'a> {
     pub cores: usize,
 }
 
-/// Who is told of each look.
+/// A function that is told of each look.
 pub type Watcher = Arc<dyn Fn(Look<'_>) + Send + Sync>;
 
 impl RssPlusPlus {
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(rsspp.moves(stamp(103, 1_351)), []);
     }
 
-    /// As above, but entry 0 is to stay on core 0, and entry 1, of core 1, is to go there once: then the balancer may take it
+    /// Loads as in the test before. Entry 0 is pinned to core 0, and entry 1, of core 1, is to go there once: then the balancer may take it
     /// away again.
     #[test]
     fn what_is_pinned_stays_whatever_the_loads() {

@@ -9,7 +9,7 @@ use thiserror::Error;
 /// The most bytes of an answer: a hundred cores and functions have a few hundred KiB.
 const ANSWER_BYTES: usize = 64 << 20;
 
-/// Why metrics could not be had.
+/// Why metrics could not be fetched.
 #[derive(Debug, Error)]
 pub enum FetchError {
     /// Nobody listens there, or not to the end.

@@ -71,7 +71,7 @@ impl MetricsServer {
     /// Listens on `address`; port 0 is any that is free.
     ///
     /// # Errors
-    /// What the system says where it cannot be had.
+    /// What the system says where the address cannot be listened at.
     pub fn start(address: SocketAddr, telemetry: Arc<Telemetry>) -> io::Result<MetricsServer> {
         MetricsServer::on(TcpListener::bind(address)?, telemetry)
     }

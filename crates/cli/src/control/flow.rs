@@ -13,7 +13,7 @@ pub struct FlowWords {
     pub protocol: String,
     /// Address, with a port where the protocol has some: `192.0.2.1:80`, `[2001:db8::1]:80`.
     pub src: String,
-    /// Likewise.
+    /// Address of the other end, with a port where the protocol has some.
     pub dst: String,
 }
 

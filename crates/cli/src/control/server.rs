@@ -114,7 +114,7 @@ fn private(path: &Path) -> std::io::Result<UnixListener> {
     Ok(UnixListener::from(socket))
 }
 
-/// Answers one who is connected, line by line, until it goes or the run ends.
+/// Answers one client, line by line, until it goes or the run ends.
 fn serve(
     stream: UnixStream,
     subject: &Arc<Subject>,

@@ -60,7 +60,7 @@ fn of_chains(chains: Vec<Chain>) -> impl Fn(IpAddr) -> bool + Send {
 }
 
 impl Subject {
-    /// Until the run has its tables, and begins: who asks at once need not ask again.
+    /// Waits until the run has its tables, and begins: a client that asks at once need not ask again.
     pub fn wait(&self) {
         let begin = Instant::now();
         let Progress { reloads, stop, .. } = &*self.progress;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use io::capture::CaptureError;
 
-/// What is missing and why, for those who ask while the run goes on.
+/// What is missing and why, for clients that ask while the run goes on.
 #[derive(Clone, Default)]
 pub struct Unwritten(Arc<Mutex<Vec<String>>>);
 

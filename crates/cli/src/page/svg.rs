@@ -162,7 +162,7 @@ struct Label {
 }
 
 impl Plot {
-    /// `summary` says in words what the chart shows, for those who do not see it. At the left there is more room than
+    /// `summary` says in words what the chart shows, for readers who do not see it. At the left there is more room than
     /// `margins` have where the ticks of the axis need it.
     pub fn new(summary: &str, height: f64, margins: Margins, x: &Axis, y: &Axis) -> Plot {
         let widest = y.ticks.iter().map(|(_, text)| text_width(text)).fold(0.0, f64::max);

@@ -105,7 +105,7 @@ impl Machine {
         Costs { dispatch_ns, compute_ns: 0.0, replay_ns, carry_ns: 0.0, sequencer_ns }
     }
 
-    /// What a choice is worth on it, as one who knows all would say.
+    /// What a choice is worth on it, with full knowledge of the machine.
     fn worth(&self, choice: Choice) -> f64 {
         Chooser::knowing(vec![choice], choice, &self.costs(), self.loads.clone()).worth(choice)
     }

@@ -33,7 +33,7 @@ enum Say {
     Packet(u8),
     /// So many buckets should be offloaded, in the order of this mask.
     Want(u8, u8),
-    /// To whom.
+    /// They should be offloaded to this core.
     To(Option<u16>),
     /// The shard is to leave.
     Leave,

@@ -97,7 +97,7 @@ impl CaptureWriter {
         }
     }
 
-    /// Writes out all packets added so far, for those who follow the output as it grows.
+    /// Writes out all packets added so far, for readers that follow the output as it grows.
     ///
     /// # Errors
     /// As [`write`](CaptureWriter::write).

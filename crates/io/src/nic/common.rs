@@ -10,7 +10,7 @@ use super::queue::Queue;
 
 /// A queue that several ports have. Clones are the same queue.
 ///
-/// Who takes packets holds a lock. On virtual cores, which never meet there, the time that one spent in it is time in
+/// A core that takes packets holds a lock. On virtual cores, which never meet there, the time that one spent in it is time in
 /// which others find it taken.
 #[derive(Clone)]
 pub struct Common(Arc<Mutex<State>>);

@@ -28,10 +28,10 @@ use crate::{Frame, Note};
 /// The smallest memory that begins on a page: a huge one.
 const LEAST_BYTES: usize = 2 << 20;
 
-/// To whom a chunk is lent that is not: the number of nobody who borrows.
+/// In place of a borrower's number, for a chunk that is not lent.
 const AT_HOME: u16 = u16::MAX;
 
-/// Nobody panics who has it.
+/// Locks the bank. No thread panics while it has it.
 fn lock(bank: &Bank) -> MutexGuard<'_, Vec<u32>> {
     bank.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -169,7 +169,7 @@ impl Pool {
         usize::from(self.frame_lines) * LINE_BYTES
     }
 
-    /// Lends up to `most` free chunks to one of those who borrow, by its number: appends their addresses.
+    /// Lends up to `most` free chunks to the borrower with this number: appends their addresses.
     pub fn lend(&mut self, to: u8, most: usize, chunks: &mut Vec<u64>) {
         self.draw(most);
         let count = most.min(self.free());
@@ -194,7 +194,7 @@ impl Pool {
         Some(Frame { stamp, wire_len: len, link, entry: 0, note: Note::default(), place })
     }
 
-    /// Lends a frame of this pool to one of those who borrow, to be sent.
+    /// Lends a frame of this pool to the borrower with this number, to be sent.
     ///
     /// # Panics
     /// If it is another pool's.
@@ -214,12 +214,12 @@ impl Pool {
         true
     }
 
-    /// Takes back whatever is lent to one who has let go of it all: of a socket that was closed nothing comes back by
-    /// itself. Says how many chunks those were. O(chunks).
+    /// Takes back whatever is lent to a borrower that has let go of it all: of a socket that was closed nothing
+    /// comes back by itself. Says how many chunks those were. O(chunks).
     pub fn recall(&mut self, from: u8) -> usize {
         let before = self.free.len();
         for (chunk, lent) in self.lent.iter().enumerate() {
-            // One of those who end a loan gets the chunk, as in `end_loan`.
+            // Only one thread ends a loan and gets the chunk, as in `end_loan`.
             if lent.compare_exchange(from.into(), AT_HOME, Ordering::Acquire, Ordering::Relaxed).is_err() {
                 continue;
             }
@@ -259,7 +259,7 @@ impl Pool {
         self.lent.iter().filter(|lent| lent.load(Ordering::Relaxed) != AT_HOME).count()
     }
 
-    /// How many chunks are lent to one of those who borrow. O(chunks).
+    /// How many chunks are lent to the borrower with this number. O(chunks).
     pub fn lent_to(&self, to: u8) -> usize {
         self.lent.iter().filter(|lent| lent.load(Ordering::Relaxed) == u16::from(to)).count()
     }

@@ -24,7 +24,7 @@ pub(super) struct Arena {
     returned: AtomicU64,
 }
 
-/// The one who takes from an arena.
+/// The end that takes from an arena.
 pub(super) struct Taker {
     arena: Arc<Arena>,
     /// Lines taken so far, of all ever.
@@ -105,7 +105,7 @@ impl Arena {
     }
 }
 
-/// The one who gives back in any order. What comes back ahead of its turn is noted, and goes back to the taker
+/// The end that gives back in any order. What comes back ahead of its turn is noted, and goes back to the taker
 /// once all before it has: so the taker needs to know nothing of it, and a frame that stays out keeps no more
 /// from being taken than what was taken after it.
 pub(super) struct Returns {

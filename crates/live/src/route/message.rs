@@ -226,7 +226,7 @@ fn gateway(attribute: &RouteAttribute) -> Option<Addr> {
 fn neighbour(message: &NeighbourMessage, is_there: bool) -> Option<Change> {
     let header = &message.header;
     let is_ip = matches!(header.family, AddressFamily::Inet | AddressFamily::Inet6);
-    // Proxies are whom the host answers for, not neighbours.
+    // Proxies are hosts that this one answers for, not neighbours.
     if !is_ip || header.flags.contains(NeighbourFlags::Proxy) {
         return None;
     }

@@ -112,7 +112,7 @@ impl XdpProgram {
             .map_err(|error| failed("cannot load the XDP program", name, &error))?;
         let fd = program.fd().map_err(|error| failed("cannot load the XDP program", name, &error))?;
         let fd = fd.try_clone().map_err(|error| failed("cannot load the XDP program", name, &error))?;
-        // With an older kernel, or in its stack, tags beside frames are not to be had.
+        // With an older kernel, or in its stack, a program cannot ask for tags beside frames.
         let bound = match interface.driver == HOLDS_TAGS {
             true => bound::load(OBJECT, &ebpf, interface.index, takes_parts).ok(),
             false => None,

@@ -292,7 +292,7 @@ impl XdpSocket {
         Some(QueueRings { rings, common: &self.common, chunk_bytes: self.umem.chunk_bytes() })
     }
 
-    /// Nobody panics who has them.
+    /// Locks the rings. No thread panics while it has them.
     fn lock(&self) -> MutexGuard<'_, Rings> {
         self.common.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }

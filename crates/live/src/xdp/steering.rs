@@ -138,7 +138,7 @@ pub struct Steered {
     /// Lost: the kernel could not look a socket up, or a VLAN tag had no room before the frame.
     pub failed: u64,
     /// Packets among `redirected` without what was to be said of their flows, since the driver has no XDP metadata.
-    /// What is before them is of no meaning.
+    /// What is before them means nothing.
     pub without_metadata: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What cannot be had is refused in words that say what to do, and what was had is given back.
+//! What is not possible is refused in words that say what to do, and what was taken is given back.
 
 use std::fs;
 

@@ -68,7 +68,7 @@ pub struct Ring<State> {
     phase: usize,
     /// Signals that were handed over and not yet taken.
     signals: usize,
-    /// Packets likewise.
+    /// Packets that were handed over and not yet taken.
     packets: usize,
     /// A bit for each node that has something on the bus before it, or waiting in it.
     active: u32,

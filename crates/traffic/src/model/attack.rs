@@ -10,7 +10,7 @@ use super::share::Share;
 
 /// Who attacks, and how.
 pub(super) enum Attack {
-    /// SYNs to one service, from sources of no matter whom.
+    /// SYNs to one service, from sources drawn at random.
     Flood {
         /// Sources to draw from; `None` for a new one each time.
         sources: Option<u64>,

@@ -1,4 +1,4 @@
-//! Who talks to whom: addresses and ports by number, each pair of ends once.
+//! The ends of flows: addresses and ports by number, each pair of ends once.
 
 use nf::hash_bytes;
 

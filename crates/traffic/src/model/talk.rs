@@ -101,7 +101,7 @@ impl Talk {
         self.step == Step::Done
     }
 
-    /// The next packet; of no meaning once all were sent.
+    /// The next packet; means nothing once all were sent.
     pub fn next(&mut self, sizes: &mut SizeDraw) -> Packet {
         let (from_client, flags, has_data) = match (self.step, self.directions) {
             (Step::Syn, _) => (true, SYN, false),

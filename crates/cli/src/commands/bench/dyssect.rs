@@ -121,7 +121,7 @@ struct Skew {
 struct Spread {
     /// The strategy.
     strategy: String,
-    /// All packets over those of the busiest core of each 10 ms: how many times one core's rate could be had.
+    /// All packets over those of the busiest core of each 10 ms: the rate that is possible, in rates of one core.
     speedup: f64,
     /// Entries or shards that went from core to core.
     moves: u64,

@@ -207,7 +207,7 @@ pub enum OnDeathArg {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SocketArg {
-    /// AF_XDP where it can be had, else AF_PACKET
+    /// AF_XDP where the kernel and the card allow it, else AF_PACKET
     Auto,
     /// AF_XDP: past the kernel's own stack
     Xdp,

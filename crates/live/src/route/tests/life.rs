@@ -85,7 +85,7 @@ fn life(planted: Option<Planted>) -> Result<(), String> {
         ("locktime", "0"),
         ("gc_stale_time", "1"),
     ] {
-        // Quicker; what is not to be had takes longer.
+        // Quicker; a kernel without the setting takes longer.
         let _ = std::fs::write(format!("/proc/sys/net/ipv4/neigh/a0/{setting}"), value);
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/neigh/a0/{setting}"), value);
     }

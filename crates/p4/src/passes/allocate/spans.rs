@@ -5,7 +5,7 @@
 //!
 //! The write of `a` *needs* the read of `b` if a later read makes a later write, be it through values, conditions, or
 //! a table that is in one stage: then `b` goes first. Two that need each other, or more in a circle, cannot be told
-//! apart, and stay as they are. Any order that this leaves open can be had.
+//! apart, and stay as they are. Any order that this leaves open is possible.
 
 use crate::ir::Program;
 use crate::uses::Object;

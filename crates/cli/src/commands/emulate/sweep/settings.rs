@@ -44,9 +44,9 @@ pub struct Settings {
     pub dirty_table: usize,
     /// Flows in its Block queue; without it as many as in dTable.
     pub block_queue: Option<usize>,
-    /// Flows in its Suspend queue, likewise.
+    /// Flows in its Suspend queue; without it as many as in dTable.
     pub suspend_queue: Option<usize>,
-    /// Flows in its Schedule queue, likewise.
+    /// Flows in its Schedule queue; without it as many as in dTable.
     pub schedule_queue: Option<usize>,
     /// Packets in each of the two buffers of a ring node.
     pub ring_buffer: usize,
