@@ -111,7 +111,7 @@ proptest! {
     }
 }
 
-/// The report of one who tried: 20 connections that meet a full table, which has room again a little later.
+/// A report from a user: 20 connections that meet a full table, which has room again a little later.
 #[test]
 fn connections_that_began_in_a_full_table_go_on_when_it_has_room() {
     for policy in ["maglev", "random", "round-robin"] {

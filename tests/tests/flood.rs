@@ -274,7 +274,7 @@ fn without_shorter_time_outs_a_flood_would_push_connections_out() {
     assert!(lost > OPEN / 2, "{lost} packets of connections that were pushed out");
 }
 
-/// Who is nearest to the deadline goes, so time-outs say who that is. By default, as in Linux, a
+/// The flow that is nearest to its deadline goes, so time-outs say which flow that is. By default, as in Linux, a
 /// connection that was answered times out sooner than one that was not: in a flood that nobody answers
 /// it goes first. A time-out for unanswered SYNs below that of answered ones turns it round.
 #[test]

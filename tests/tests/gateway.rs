@@ -46,7 +46,7 @@ fn is_from_stranger(headers: &Headers) -> bool {
     headers.src.to_v4() == Some([192, 0, 2, 66])
 }
 
-/// No packet is dropped of hosts inside and of those whom they asked.
+/// No packet of hosts inside is dropped, nor of hosts that they asked.
 fn assert_drops_strangers_alone(packets: &[(Headers, Fate)]) {
     for (number, (headers, fate)) in packets.iter().enumerate() {
         // A later fragment has no port, and which host it is for nobody knows.

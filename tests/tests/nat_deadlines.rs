@@ -120,7 +120,7 @@ fn nobody_is_reached_after_the_end_however_batches_are_cut() {
             for sizes in [&[64][..], &[3, 7, 1]] {
                 assert!(ran(sizes) == answers, "{flows} flows, {full}, batches of {sizes:?}");
             }
-            // By kind and external port: who has it until when. What is refused for want of room gives it back.
+            // By kind and external port: its owner, and until when. What is refused for want of room gives it back.
             let mut owners: BTreeMap<(Kind, u16), ([u8; 4], u16, u64)> = BTreeMap::new();
             for (packet, (fate, sent)) in packets.iter().zip(&answers) {
                 let now_ns = packet.time_ns;

@@ -60,7 +60,7 @@ fn ports(chains: &[(u64, &Chain)], pcap: &Pcap) -> Vec<u16> {
     ports
 }
 
-/// What an outsider tells of a NAT whose seed is 0, by a number that he draws for each packet as the program does.
+/// What an outsider tells of a NAT whose seed is 0, by a number that is drawn for each packet as the program does.
 fn foretold(many: u16, number: impl Fn(u64) -> u64) -> Vec<u16> {
     let mut free: [Vec<u16>; 2] = [0, 1].map(|parity| (1024 + parity..=65_535).step_by(2).collect());
     let port = |packet: u16| {
@@ -87,7 +87,7 @@ fn ports_are_not_foretold() {
     let by_zero = foretold(MANY, |seq| drawn(&seq.to_le_bytes(), drawn(&[0], 0)));
     // By chance one port in 50 runs.
     assert!(alike(&got, &by_hash) <= 3 && alike(&got, &by_zero) <= 3, "{got:?}");
-    // The outsider is right where he knows the seed.
+    // The outsider is right if the seed is known.
     assert_eq!(ports(&[(0, &nat("seed = 0"))], &pcap), by_zero);
 }
 

@@ -121,7 +121,7 @@ fn a_flood_of_forged_sources_fills_what_the_table_in_the_docs_says() {
     }
 }
 
-/// Who is held back stays so, however many others come: what is known of him has the latest deadline.
+/// A source that is held back stays so, however many others come: its state has the latest deadline.
 #[test]
 fn no_flood_frees_a_source_that_is_held_back() {
     for (name, options) in [
@@ -194,7 +194,7 @@ fn denied_syns_keep_nobody_out() {
     }
 }
 
-/// A mapping of the NAT lets everybody in, and `access-list` lets in whom the host inside asked: 8,000 small datagrams
+/// A mapping of the NAT lets everybody in, and `access-list` lets in hosts that the host inside asked: 8,000 small datagrams
 /// a second for ten seconds leave no state that lasts.
 #[test]
 fn a_flood_at_an_open_mapping_keeps_nobody_out() {
@@ -211,7 +211,7 @@ fn a_flood_at_an_open_mapping_keeps_nobody_out() {
     assert!(report.functions.iter().all(|function| function.flows.rejected == 0), "{:?}", report.drops);
 }
 
-/// Where functions share a table, one that is refused says who has it.
+/// Where functions share a table, a function that is refused says which one filled it.
 #[test]
 fn a_report_says_which_function_filled_a_table_that_others_share() {
     let toml = "[[function]]\nuse = \"access-list\"\nflows = 64\ndefault = \"allow\"\n\

@@ -300,7 +300,7 @@ fn syns(endpoints: &[(u8, u16)]) -> Pcap {
 }
 
 /// Each entry of the indirection table has a share of the ports, and some have none of the parity that a host asks for: the
-/// mapping gets one of the other, and that is counted. Which ports there are to be had is the strategy's, so it is no
+/// mapping gets one of the other, and that is counted. Which ports there are is up to the strategy, so it is no
 /// difference, and it is named.
 #[test]
 fn a_port_of_the_other_parity_is_no_difference_and_is_named() {

@@ -14,7 +14,7 @@ use syn::{Attribute, Item, UseTree, Visibility};
 /// A module by its path in the crate: `["path", "run"]`; none for the crate's root.
 pub type Module = Vec<String>;
 
-/// Who uses whom.
+/// By module, the modules that it uses.
 pub type Graph = BTreeMap<Module, BTreeSet<Module>>;
 
 /// The graph of the sources under `src`. Modules that only tests have are left out.
