@@ -6,8 +6,9 @@ use paceline_conformance::root;
 
 use crate::{lines, pages};
 
-/// Sources whose comments are not held to these rules yet: files move between crates there. The exemption ends with the folder's name.
-const NOT_YET: [&str; 1] = ["crates/engine/"];
+/// Folders whose comments are not held to these rules yet. A test has each go from here as soon as it is clean.
+const NOT_YET: [&str; 3] =
+    ["crates/engine/src/path/", "crates/engine/src/store/", "crates/engine/src/strategies/"];
 
 /// How no paragraph of a doc comment begins: it would lean on the comment before it. Say what the item is, once more if need be.
 const LEANING: [&str; 6] = ["The same", "Of", "Likewise", "As above", "See above", "Ditto"];
