@@ -45,19 +45,19 @@ pub struct ChecksumSample {
     pub decided_by: DecidedBy,
     /// Packets looked at; 0 where others decide.
     pub sampled: u64,
-    /// Of these, packets whose checksums are all here and right.
+    /// Packets among those sampled whose checksums are all here and right.
     pub right: u64,
     /// Packets with a wrong one.
     pub wrong: u64,
-    /// Of the wrong ones, packets of which a checksum was left to the sender's network card: the transport's, or that of the
-    /// IPv4 header.
+    /// Packets among the wrong ones of which a checksum was left to the sender's network card: the transport's, or
+    /// that of the IPv4 header.
     pub left_to_card: u64,
 }
 
 /// Packets that decide, and their bytes, of a file.
 const SAMPLE_PACKETS: usize = 4_096;
 const SAMPLE_BYTES: usize = 8 << 20;
-/// Of a pipe, where a long sample would hold up the first verdict.
+/// Packets that decide of a pipe, where a long sample would hold up the first verdict.
 const SAMPLE_PIPED_PACKETS: usize = 64;
 
 impl Checksums {

@@ -74,7 +74,7 @@ impl ConfigError {
         (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
     }
 
-    /// All that it says, for those who do not have the file to point at: place, mistake and hint in one line; help below.
+    /// All that it says, for readers who do not have the file to point at: place, mistake and hint in one line; help below.
     pub fn in_words(&self) -> String {
         let (line, column) = self.position();
         let ConfigError { message, source_code, label, help, .. } = self;
@@ -399,7 +399,7 @@ fn quoted_after<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
     text.strip_prefix(prefix)?.strip_prefix('`')?.split('`').next()
 }
 
-/// The parser's words for a wrong type, in those of someone who writes TOML.
+/// The parser's words for a wrong type, in words for an author of TOML.
 fn in_toml_words(message: &str) -> String {
     let of_type = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
     if let Some((found, expected)) = of_type.and_then(|rest| rest.rsplit_once(", expected ")) {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::chain::keeping::Keeping;
 use crate::chain::{Chain, FunctionSpec};
 
-/// Of each function of a chain, whose flows it goes on with: the index of that one in the chain before, or why it begins
+/// By function of a chain, whose flows it goes on with: the index of that one in the chain before, or why it begins
 /// anew.
 pub(crate) type Inherited = Vec<Result<usize, String>>;
 

@@ -26,8 +26,8 @@ impl Chain {
         self.cores_keeping(&Spread { cores, core_of, entries: None }, &Keeping::Own)
     }
 
-    /// The same where some functions keep their states elsewhere than in their core's tables, or flows go from
-    /// core to core.
+    /// The chain as each core runs it, where some functions keep their states elsewhere than in their core's
+    /// tables, or flows go from core to core.
     pub(crate) fn cores_keeping(
         &self,
         spread: &Spread<'_>,

@@ -121,7 +121,7 @@ pub struct FunctionSpec {
 }
 
 impl Chain {
-    /// The same chain with tables of one size: `flows` on each core, and `when_full` for what becomes of more.
+    /// This chain with tables of one size: `flows` on each core, and `when_full` for what becomes of more.
     ///
     /// # Panics
     /// If `flows` is not from 1 to [`table::MAX_FLOWS`].
@@ -185,7 +185,7 @@ impl Chain {
         }
     }
 
-    /// Has cores of this chain trace packets that somebody asks for.
+    /// Has cores of this chain trace the packets that `tracing` asks for.
     pub(crate) fn trace_on(&self, cores: &mut [ChainCore], tracing: &Arc<Tracing>) {
         let function = |spec: &FunctionSpec| {
             let FunctionInfo { about, edits, .. } = spec.function.info();

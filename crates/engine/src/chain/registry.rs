@@ -1,3 +1,5 @@
+//! The registry: functions by name, and a function of any type as an object.
+
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -157,7 +159,7 @@ pub trait Function: Send + Sync + Any {
     /// sequence number.
     fn follow(&self, spec: StageSpec, pools: CorePools, ends: &Arc<Vec<End>>) -> GroupBuilder;
 
-    /// Of a function whose states cores share, or that follows a run where they did: what all its records
+    /// What all records of a function whose states cores share, or that follows a run where they did,
     /// added up, as one number. See [`nf::WhenShared::Totals`].
     fn totals(&self, stages: &[Stage<'_>]) -> u64;
 
@@ -524,7 +526,7 @@ fn striped<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a StripedGroup
     (stage.group as &dyn Any).downcast_ref()
 }
 
-/// The stage's function, if cores share its flows, somebody checks it, and it is an `F`.
+/// The stage's function, if cores share its flows, `verify` checks it, and it is an `F`.
 fn watched<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a WatchedMember<F>> {
     striped::<F>(stage)?.member(stage.member)
 }

@@ -1,3 +1,5 @@
+//! Builds a chain whose groups have one table each for all cores, in stripes.
+
 use std::ops::Range;
 
 use table::OutOfMemory;

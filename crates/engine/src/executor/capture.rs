@@ -45,8 +45,8 @@ pub fn replay_capture<E: Send>(
     replay_reloading(chain, plan, &[], input, progress, see)
 }
 
-/// The same where other chains take over behind packets, in the order of `reloads`, each with the flows that it can go
-/// on with: see [`RunOutcome::reloads`], which are those that came to pass.
+/// Runs `chain` as [`replay_capture`] does; other chains take over behind packets, in the order of `reloads`, each
+/// with the flows that it can go on with: see [`RunOutcome::reloads`], which are those that came to pass.
 ///
 /// # Errors
 /// As [`replay_capture`].

@@ -1,4 +1,4 @@
-//! Takes packets that leave, and shows them to whoever asked.
+//! Takes packets that leave, and shows them to the caller's function.
 
 use io::{Collector, Done, EngineDrop, Fate};
 use wire::Stamp;

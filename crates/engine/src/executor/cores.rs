@@ -34,7 +34,8 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// Of cores that did nothing yet; those tell what they count who are to.
+    /// Begins `cores` cores that did nothing yet, with a publisher each where there is telemetry that has none for
+    /// the core.
     pub(crate) fn all(cores: usize, telemetry: Option<&Telemetry>) -> Vec<Before> {
         let publisher = |core| telemetry.and_then(|telemetry| Publisher::new(telemetry, core));
         (0..cores).map(|core| Before { publisher: publisher(core), ..Before::default() }).collect()

@@ -13,7 +13,7 @@ use crate::strategies::egress::Egress;
 pub struct EgressOutcome {
     /// In which order.
     pub egress: Egress,
-    /// Batches that had to wait on their core since the way out was full: for an earlier packet, or for whoever
+    /// Batches that had to wait on their core since the way out was full: for an earlier packet, or for the thread that
     /// takes packets.
     pub blocked_batches: u64,
     /// How far packets that left, forwarded or sent back, did so out of order; `None` where they were put into it.
@@ -47,7 +47,7 @@ impl Watch {
     }
 }
 
-/// A hash of the 5-tuple with which a packet leaves: the flow that whoever gets it sees.
+/// A hash of the 5-tuple with which a packet leaves: the flow that its receiver sees.
 fn flow(seen: &Seen<'_>) -> Option<u64> {
     let headers = wire::parse(seen.link, seen.bytes, seen.wire_len);
     let is_flow = headers.is_ip() && headers.is_well_formed();

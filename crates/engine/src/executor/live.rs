@@ -2,7 +2,7 @@
 //!
 //! One core has the port to itself. Several get their packets from a front, a thread that has the port: it stamps them,
 //! picks their cores as the strategy's dispatcher says, and sends what the cores are done with. Or each of them has a port
-//! of its own, and whoever is before all ports sends each packet to the port of its core.
+//! of its own, and what is before all ports, a card or an XDP program, sends each packet to the port of its core.
 
 use std::mem;
 use std::panic;
@@ -103,7 +103,7 @@ pub fn run_live<E, P: Port>(
     run(chain, plan, Ways::One { port, guests, frames }, progress)
 }
 
-/// The same on a port for each core, where each of them receives the packets of its core, as
+/// Runs a chain on a port for each core, where each of them receives the packets of its core, as
 /// [`Plan::with_own_ports`] says. Stamps have numbers of which no two packets have the same; where the plan
 /// [has one queue](Plan::has_one_queue) they are those of the order in which packets were received, without gaps. Where entries move, `table` is
 /// that by which packets come to the ports, with the entries at first where [`Plan::indirection`] has them, as it is at the end
@@ -310,7 +310,7 @@ struct UntilStopped<'a, P> {
     moving: &'a Moving,
     /// Where the phase ends, or a few packets later.
     until: Until,
-    /// Of the last packet that came in.
+    /// The stamp of the last packet that came in.
     last: Stamp,
     /// The next packet's number.
     next: u64,

@@ -29,7 +29,7 @@ pub struct Oddities {
 }
 
 impl Oddities {
-    /// Of what was run.
+    /// What was odd about the input of a run.
     pub fn of(outcome: &RunOutcome) -> Oddities {
         let mapped = Malformed::MappedAddress as usize - 1;
         Oddities {

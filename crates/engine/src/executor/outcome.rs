@@ -60,7 +60,7 @@ pub struct RunOutcome {
 }
 
 impl RunOutcome {
-    /// Of a run that did not begin.
+    /// The outcome of a run that did not begin.
     pub(crate) fn nothing(error: InputError) -> RunOutcome {
         RunOutcome {
             packets: 0,
@@ -107,7 +107,7 @@ pub enum RunError<E> {
     OutOfMemory {
         /// How many cores were asked for.
         cores: usize,
-        /// What the table takes that could not be had.
+        /// Bytes of the table for which there was no memory.
         bytes: u64,
     },
     /// No memory for the stacks of cores that are simulated.

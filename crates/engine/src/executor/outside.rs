@@ -1,3 +1,5 @@
+//! Runs a chain over packets that come with their history from a sequencer outside.
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;

@@ -1,3 +1,5 @@
+//! The speed at which a capture's time goes by.
+
 use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,3 +1,5 @@
+//! Publishes what a core and its functions count, for telemetry.
+
 use std::sync::Arc;
 
 use io::Received;

@@ -41,7 +41,7 @@ pub struct Reloaded {
     pub pause: Duration,
     /// Functions of the chain before whose tables were full at some time.
     pub(crate) filled: Vec<String>,
-    /// The same of pools.
+    /// Functions of the chain before whose pools were empty at some time.
     pub(crate) exhausted: Vec<String>,
 }
 

@@ -27,7 +27,7 @@ pub struct Reloads {
     run: Mutex<Option<Running>>,
     /// Whether a run has begun, which may have ended since.
     has_begun: AtomicBool,
-    /// Held while somebody waits for a chain to take over.
+    /// Held while a caller waits for a chain to take over.
     asking: Mutex<()>,
 }
 
@@ -77,7 +77,7 @@ pub enum ReloadError {
         "the new chain cannot take over while each core has sockets of its own: {0}\nStart the run with --front."
     )]
     OwnPorts(#[from] NoOwnPorts),
-    /// The same where the chain hashes otherwise.
+    /// The cores of the run have ports of their own, and the chain hashes otherwise.
     #[error(
         "the new chain hashes {now}, and packets are steered to the sockets of each core by {before}\nStart the run with --front."
     )]
@@ -87,7 +87,7 @@ pub enum ReloadError {
         /// What the chain before hashes.
         before: String,
     },
-    /// The same where the chain has other addresses inside, or to translate to.
+    /// The cores of the run have ports of their own, and the chain has other addresses inside, or to translate to.
     #[error(
         "the new chain has other addresses inside or external, and packets are steered to the sockets of each core by those of the chain before\nStart the run with --front."
     )]
@@ -98,7 +98,7 @@ pub enum ReloadError {
         bytes >> 20
     )]
     OutOfMemory {
-        /// What the table takes that could not be had.
+        /// Bytes of the table for which there was no memory.
         bytes: u64,
     },
     /// No run has begun.
@@ -302,7 +302,7 @@ impl Told {
     pub(crate) fn tell(self) -> Reloaded {
         let Told { answer, mut reloaded, old, since } = self;
         reloaded.pause = since.elapsed();
-        // Whoever asked may have gone.
+        // The caller that asked may have gone.
         let _ = answer.send((reloaded.clone(), old));
         reloaded
     }

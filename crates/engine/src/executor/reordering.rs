@@ -42,7 +42,7 @@ pub struct Reordering {
 pub struct Reordered {
     /// Packets that left.
     pub packets: u64,
-    /// Of these, packets that left after one with a higher number: RFC 4737's Type-P-Reordered.
+    /// Packets among them that left after one with a higher number: RFC 4737's Type-P-Reordered.
     pub reordered: u64,
     /// Packets that left after one of their own flow with a higher number.
     pub in_flow: u64,
@@ -202,7 +202,7 @@ struct Flows {
     older: Highest,
     /// Packets for which a table is the newer one: so many are remembered at least.
     window: usize,
-    /// Of these, seen so far.
+    /// Packets seen so far while this table is the newer one.
     seen: usize,
 }
 

@@ -28,7 +28,7 @@ use crate::strategies::scr::outside::arrivals::InputError;
 pub(crate) struct Job {
     pub chains: Vec<ChainCore>,
     pub intakes: Vec<Box<dyn Intake>>,
-    /// Of the port that packets come through.
+    /// The ends of the port that packets come through.
     pub ends: (Feeder, Vec<ReplayPort>, Collector),
     /// By core.
     pub before: Vec<Before>,

@@ -1,3 +1,5 @@
+//! What the report says of changes from strategy to strategy.
+
 use control::Decision;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -41,7 +43,7 @@ pub struct PhaseReport {
 pub struct DecisionReport {
     /// The rate predicted for it, million packets per second.
     pub predicted_mpps: f64,
-    /// The same of what ran before.
+    /// The rate predicted for what ran before, million packets per second.
     pub before_mpps: f64,
     /// What a packet costs its core, ns.
     pub packet_ns: f64,
@@ -66,7 +68,7 @@ pub struct LeftOut {
 const SHOWN: usize = 20;
 
 impl ChangesReport {
-    /// Of a run; nothing where one strategy ran it all.
+    /// The report of a run; `None` where one strategy ran it all.
     pub fn new(changes: &Changes) -> Option<ChangesReport> {
         let left_out = |(strategy, why): &(&'static str, String)| LeftOut {
             strategy: (*strategy).to_owned(),

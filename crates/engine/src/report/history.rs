@@ -82,7 +82,7 @@ pub struct EgressReport {
     /// In which order: `ordered`, as they came; `as-ready`, as cores were done with them.
     pub order: String,
     /// Batches that had to wait on their core since the way out was full: for an earlier packet of another core, where
-    /// packets leave in order, or for whoever takes packets.
+    /// packets leave in order, or for the thread that takes packets.
     pub blocked_batches: u64,
     /// How far packets left out of the order in which they came; null where they were put into it.
     pub reordering: Option<ReorderingReport>,

@@ -215,7 +215,8 @@ pub struct SharedFunction {
 pub struct MemoryReport {
     /// What it has; absent where the system does not say.
     pub resident_mib: Option<u64>,
-    /// Of this on huge pages, as tables ask for: random access to small ones costs a page walk each.
+    /// The part of `resident_mib` that is on huge pages, as tables ask for: random access to small ones costs a
+    /// page walk each.
     pub huge_pages_mib: Option<u64>,
 }
 
@@ -304,7 +305,7 @@ pub struct InterfaceReport {
 pub struct RoutingReport {
     /// Packets sent on.
     pub sent: u64,
-    /// Of these, by the interface that they came by.
+    /// Packets among `sent` that left by the interface that they came by.
     pub hairpins: u64,
     /// Packets for the host itself.
     pub host: u64,
@@ -325,7 +326,7 @@ pub struct CoreReport {
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
-    /// Of all packets, 0 to 1.
+    /// The core's share of all packets, 0 to 1.
     pub share: f64,
     /// Time spent on packets, without waiting for them; by the clock on the wall.
     pub busy_seconds: f64,
@@ -342,7 +343,7 @@ pub struct FunctionSummary {
     pub name: String,
     /// Packets that were its business and reached it.
     pub packets: u64,
-    /// Of these, by verdict.
+    /// These packets by verdict.
     pub verdicts: Verdicts,
     /// Its drops by reason.
     pub drops: BTreeMap<String, u64>,

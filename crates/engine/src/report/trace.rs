@@ -135,7 +135,7 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl TraceReport {
-    /// Of what a core traced.
+    /// The report of one packet that a core traced.
     pub fn new(traced: &Traced) -> TraceReport {
         let Traced { stamp, core, headers, wire_len, steps, fate, .. } = traced;
         let has_ports = has_ports(headers);

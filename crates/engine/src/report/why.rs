@@ -22,7 +22,7 @@ pub struct WhyReport {
     pub hashed: String,
     /// What the strategy says.
     pub told: Told,
-    /// By entry or shard, the core that somebody asked it to stay on.
+    /// By entry or shard, the core that an operator pinned it to.
     pub pins: Vec<(u16, u16)>,
     /// The flow that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ pub struct FlowPlace {
     pub flow: String,
     /// The entry of the indirection table, the shard, or the value of the hash, as `told.unit` says; null where nothing is hashed.
     pub entry: Option<u16>,
-    /// Of a shard, the bucket; those from 32 on are of flows with priority, where the chain has classes.
+    /// The bucket of a shard; those from 32 on are of flows with priority, where the chain has classes.
     pub bucket: Option<u16>,
     /// The core that has the flow; null where each core steps all packets.
     pub core: Option<u16>,
@@ -51,7 +51,7 @@ pub struct FlowPlace {
 }
 
 impl WhyReport {
-    /// Of a run under this plan.
+    /// The report of a run under this plan.
     pub fn new(plan: &Plan) -> WhyReport {
         let told = plan.account.told();
         let pinned = |entry: u16| plan.pins.of(entry).map(|core| (entry, core));
@@ -64,7 +64,7 @@ impl WhyReport {
         }
     }
 
-    /// The same with a flow, of which these are a packet's headers.
+    /// Adds a flow to the report, of which these are a packet's headers.
     pub fn with_flow(mut self, chain: &Chain, plan: &Plan, flow: String, headers: &Headers) -> WhyReport {
         let mut headers = *headers;
         chain.sides.iter().for_each(|sides| sides.mark(&mut headers));

@@ -1,3 +1,5 @@
+//! Verifies a chain over a capture: under `single` and under a plan.
+
 use std::mem;
 use std::sync::Arc;
 
@@ -58,7 +60,8 @@ pub fn verify(
     verify_reloading(chain, plan, &[], open, progress)
 }
 
-/// The same where other chains take over behind packets. What each goes on with is what both strategies allow.
+/// Verifies as [`verify`] does, where other chains take over behind packets. What each goes on with is what both
+/// strategies allow.
 ///
 /// # Errors
 /// As [`verify`].

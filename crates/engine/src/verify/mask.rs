@@ -1,3 +1,5 @@
+//! Masks and renames the header fields of packets in which two runs may differ.
+
 use wire::{Addr, Edits, Fields, VlanEdit};
 
 use crate::executor::seen::Seen;

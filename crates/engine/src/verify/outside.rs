@@ -1,3 +1,5 @@
+//! Verifies a chain over packets that come with their history.
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nf::{FiveTuple, FlowKey};

@@ -33,7 +33,7 @@ pub(super) struct Comparing<'a> {
     pub(super) progress: &'a Progress,
 }
 
-/// A run that can be had: its chains, and the plan of the first of them.
+/// A run that is possible: its chains, and the plan of the first of them.
 #[derive(Clone, Copy)]
 pub(super) struct Run<'a> {
     pub(super) generations: &'a [Generation<'a>],
@@ -170,7 +170,7 @@ impl Comparing<'_> {
         })
     }
 
-    /// What of a packet is renamed before it is compared.
+    /// The edits that rename a packet before it is compared.
     fn renamed(&self, ruling: &Ruling) -> Edits {
         if self.docket.renames { ruling.rename } else { Edits::NONE }
     }

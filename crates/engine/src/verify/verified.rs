@@ -158,7 +158,7 @@ impl Verified {
         self.has_compared() && self.is_same() && self.input_error.is_none() && !self.stopped
     }
 
-    /// The same for as much of the input as there was.
+    /// Whether what was compared is as it has to be, for as much of the input as there was.
     pub fn is_same(&self) -> bool {
         self.different == 0
             && self.digests.iter().all(|(_, single, other)| single == other)

@@ -1,3 +1,5 @@
+//! Tests of what a chain reads and edits, with a function that edits what no stock function does.
+
 use nf::{About, Cx, FlowKey, NetworkFunction, OptionError, Rig, SrcAddr, Verdict, sample_headers};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};

@@ -1,3 +1,5 @@
+//! Tests of the reordering metrics, against the definitions of RFC 4737.
+
 use super::*;
 use proptest::prelude::*;
 
