@@ -21,7 +21,7 @@ const RATES: [(&str, Rate); 3] =
 
 /// What one strategy does on the cores that are worth having under it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Choice {
+struct Advised {
     strategy: &'static str,
     cores: usize,
     mpps: f64,
@@ -79,13 +79,13 @@ fn fastest_of_all(forecast: &Forecast, Fastest { strategy, cores, mpps }: &Faste
 
 /// The highest rate; of those alike the one with the fewest cores, then the plainest. Strategies under which a chain's
 /// answers are not those of one core are not chosen.
-fn choose(forecast: &Forecast) -> Choice {
+fn choose(forecast: &Forecast) -> Advised {
     let one = forecast.costs.single_mpps();
-    let mut choices = vec![Choice { strategy: "single", cores: 1, mpps: one }];
+    let mut choices = vec![Advised { strategy: "single", cores: 1, mpps: one }];
     for (strategy, rate) in RATES {
         if strategy == "scr" || forecast.shared.is_empty() {
             let rates = forecast.points.iter().map_while(|point| Some((point.cores, rate(point)?)));
-            choices.extend(worth(forecast, rates.collect()).map(|(cores, mpps)| Choice {
+            choices.extend(worth(forecast, rates.collect()).map(|(cores, mpps)| Advised {
                 strategy,
                 cores,
                 mpps,
@@ -98,7 +98,7 @@ fn choose(forecast: &Forecast) -> Choice {
             cores => forecast.rate(strategy, cores),
         };
         let rates = forecast.points.iter().map_while(|point| Some((point.cores, rate(point)?)));
-        choices.extend(worth(forecast, rates.collect()).map(|(cores, mpps)| Choice {
+        choices.extend(worth(forecast, rates.collect()).map(|(cores, mpps)| Advised {
             strategy,
             cores,
             mpps,
@@ -106,7 +106,7 @@ fn choose(forecast: &Forecast) -> Choice {
     }
     let most = choices.iter().map(|choice| choice.mpps).fold(one, f64::max);
     let alike = choices.into_iter().filter(|choice| choice.mpps >= most * (1.0 - ALIKE));
-    alike.min_by_key(|choice| choice.cores).unwrap_or(Choice { strategy: "single", cores: 1, mpps: one })
+    alike.min_by_key(|choice| choice.cores).unwrap_or(Advised { strategy: "single", cores: 1, mpps: one })
 }
 
 /// The fewest cores to which no more add [`WORTH`] each, and the rate there; `None` where that is one, or none.
@@ -118,8 +118,8 @@ fn worth(forecast: &Forecast, rates: Vec<(usize, f64)>) -> Option<(usize, f64)> 
     rates.iter().copied().find(is_enough).filter(|(cores, _)| *cores > 1)
 }
 
-fn headline(forecast: &Forecast, choice: Choice) -> String {
-    let Choice { strategy, cores, mpps } = choice;
+fn headline(forecast: &Forecast, choice: Advised) -> String {
+    let Advised { strategy, cores, mpps } = choice;
     if cores == 1 {
         let most = forecast.points.last().map_or(1, |point| point.cores);
         return match most {

@@ -87,7 +87,7 @@ impl Team {
     pub(crate) fn sequencer(&self) -> Box<dyn Dispatcher> {
         let home = Arc::clone(&self.sequencer);
         let dispatcher = lock(&home).take().expect("one trial at a time");
-        Box::new(Lent { dispatcher: Some(dispatcher), home })
+        Box::new(LentDispatcher { dispatcher: Some(dispatcher), home })
     }
 
     /// By core, what stands before its chain in one trial.
@@ -104,25 +104,25 @@ fn lock(home: &Home) -> std::sync::MutexGuard<'_, Option<Box<dyn Dispatcher>>> {
 }
 
 /// A dispatcher that goes back when the trial has ended.
-struct Lent {
+struct LentDispatcher {
     dispatcher: Option<Box<dyn Dispatcher>>,
     home: Arc<Home>,
 }
 
-impl Lent {
+impl LentDispatcher {
     #[inline]
     fn get(&mut self) -> &mut dyn Dispatcher {
         self.dispatcher.as_deref_mut().expect("it goes when this is dropped")
     }
 }
 
-impl Drop for Lent {
+impl Drop for LentDispatcher {
     fn drop(&mut self) {
         *lock(&self.home) = self.dispatcher.take();
     }
 }
 
-impl Dispatcher for Lent {
+impl Dispatcher for LentDispatcher {
     fn reads_headers(&self) -> bool {
         self.dispatcher.as_ref().is_some_and(|dispatcher| dispatcher.reads_headers())
     }

@@ -19,7 +19,7 @@ use crate::report::Lost;
 /// that flows share may be asked in another order than the packets arrived in.
 #[derive(Debug, Default)]
 pub struct Check {
-    packets: Vec<Fate>,
+    packets: Vec<PacketEnd>,
     /// By the keys in all tables of several stages, the last packet that left. Packets that one of them tells apart
     /// may pass each other there.
     last: HashMap<Vec<Option<u64>>, u64>,
@@ -31,7 +31,7 @@ pub struct Check {
 
 /// What became of a packet.
 #[derive(Clone, Debug, Default)]
-enum Fate {
+enum PacketEnd {
     #[default]
     Inside,
     /// It was lost, and had changed these tables, a bit each.
@@ -85,7 +85,7 @@ impl Check {
             let fate = self.packets.get(number).cloned().unwrap_or_default();
             let mut phv =
                 reference.parse_numbered(number as u64 + 1, packet.port, packet.bytes, packet.time_ns);
-            if let Fate::Lost(changed) = fate {
+            if let PacketEnd::Lost(changed) = fate {
                 found.lost += 1;
                 reference.ingress_changing(&mut phv, &|object| has_changed(image, changed, object));
                 continue;
@@ -115,8 +115,8 @@ impl Watcher for Check {
     fn departed(&mut self, number: u64, outputs: Vec<Output>, keys: &dyn Fn(usize) -> Option<u64>) {
         let fate = self.fate(number);
         *fate = match fate {
-            Fate::Inside => left(&outputs),
-            _ => Fate::Twice,
+            PacketEnd::Inside => left(&outputs),
+            _ => PacketEnd::Twice,
         };
         let flow: Vec<Option<u64>> = self.flows.iter().map(|table| keys(*table)).collect();
         if flow.iter().any(Option::is_some)
@@ -128,15 +128,15 @@ impl Watcher for Check {
     }
 
     fn dropped(&mut self, lost: &Lost) {
-        *self.fate(lost.number) = Fate::Lost(lost.changed);
+        *self.fate(lost.number) = PacketEnd::Lost(lost.changed);
     }
 }
 
 impl Check {
-    fn fate(&mut self, number: u64) -> &mut Fate {
+    fn fate(&mut self, number: u64) -> &mut PacketEnd {
         let at = number as usize;
         if at >= self.packets.len() {
-            self.packets.resize(at + 1, Fate::Inside);
+            self.packets.resize(at + 1, PacketEnd::Inside);
         }
         &mut self.packets[at]
     }
@@ -148,32 +148,32 @@ fn has_changed(image: &Image, changed: u64, object: Object) -> bool {
     image.objects.iter().enumerate().any(is_it)
 }
 
-fn left(outputs: &[Output]) -> Fate {
+fn left(outputs: &[Output]) -> PacketEnd {
     let mut hash = 0;
     for output in outputs {
         hash = nf::hash_bytes(&output.bytes, hash ^ u64::from(output.port) << 32 ^ outputs.len() as u64);
     }
-    Fate::Left(hash, outputs.len(), outputs.first().map(|output| output.port))
+    PacketEnd::Left(hash, outputs.len(), outputs.first().map(|output| output.port))
 }
 
-fn difference(expected: &Fate, fate: &Fate) -> Option<String> {
-    let Fate::Left(hash, sent, port) = expected else { return None };
+fn difference(expected: &PacketEnd, fate: &PacketEnd) -> Option<String> {
+    let PacketEnd::Left(hash, sent, port) = expected else { return None };
     let what = |sent: &usize, port: &Option<u16>| match port {
         Some(port) => format!("sends {sent} to ports, {port} first"),
         None => "sends nothing".to_owned(),
     };
     match fate {
-        Fate::Left(other, _, _) if other == hash => None,
-        Fate::Left(_, other_sent, other_port) if (other_sent, other_port) == (sent, port) => {
+        PacketEnd::Left(other, _, _) if other == hash => None,
+        PacketEnd::Left(_, other_sent, other_port) if (other_sent, other_port) == (sent, port) => {
             Some(format!("the reference {} with other bytes", what(sent, port)))
         }
-        Fate::Left(_, other_sent, other_port) => {
+        PacketEnd::Left(_, other_sent, other_port) => {
             let (expected, got) = (what(sent, port), what(other_sent, other_port));
             Some(format!("the reference {expected}, the pipeline {got}"))
         }
-        Fate::Inside => Some("it never left".to_owned()),
-        Fate::Twice => Some("it left twice".to_owned()),
-        Fate::Lost(_) => None,
+        PacketEnd::Inside => Some("it never left".to_owned()),
+        PacketEnd::Twice => Some("it left twice".to_owned()),
+        PacketEnd::Lost(_) => None,
     }
 }
 

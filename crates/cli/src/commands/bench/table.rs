@@ -183,15 +183,15 @@ struct Flows {
 }
 
 /// A batch on its way to its flows.
-struct Batch {
+struct LookUps {
     wanted: [Wanted; BATCH_MAX],
     slots: [Slot; BATCH_MAX],
 }
 
-impl Batch {
+impl LookUps {
     /// Made once, as filling it would be most of the work for a batch of one.
-    fn new() -> Batch {
-        Batch { wanted: [Wanted::NONE; BATCH_MAX], slots: [Slot::NONE; BATCH_MAX] }
+    fn new() -> LookUps {
+        LookUps { wanted: [Wanted::NONE; BATCH_MAX], slots: [Slot::NONE; BATCH_MAX] }
     }
 
     /// All three passes.
@@ -209,7 +209,7 @@ impl Batch {
 }
 
 fn insert(Flows { table, part }: &mut Flows, keys: &[SrcAddr], size: usize) {
-    let mut batch = Batch::new();
+    let mut batch = LookUps::new();
     for keys in keys.chunks(size) {
         let found = batch.find(table, keys);
         for (key, wanted) in keys.iter().zip(&batch.wanted) {
@@ -221,7 +221,7 @@ fn insert(Flows { table, part }: &mut Flows, keys: &[SrcAddr], size: usize) {
 }
 
 fn lookup<const TOUCH: bool>(Flows { table, part }: &mut Flows, keys: &[SrcAddr], size: usize) {
-    let mut batch = Batch::new();
+    let mut batch = LookUps::new();
     for keys in keys.chunks(size) {
         let found = batch.find(table, keys);
         if !TOUCH {
@@ -240,7 +240,7 @@ fn lookup<const TOUCH: bool>(Flows { table, part }: &mut Flows, keys: &[SrcAddr]
 }
 
 fn remove(Flows { table, part }: &mut Flows, keys: &[SrcAddr], size: usize) {
-    let mut batch = Batch::new();
+    let mut batch = LookUps::new();
     for keys in keys.chunks(size) {
         batch.find(table, keys);
         for slot in batch.slots[..keys.len()].iter().copied() {
