@@ -174,7 +174,7 @@ impl WhyReport {
             text += &format!("core {to} steps of core {core}'s shards: {}\n", list(each));
         }
         for (entry, core) in pins {
-            text += &format!("{name} {entry} is to stay on core {core}: somebody pinned it\n");
+            text += &format!("{name} {entry} is pinned to core {core}\n");
         }
         text
     }
