@@ -28,7 +28,7 @@ pub(crate) enum Keeping<'a> {
     Striped {
         /// Whether what is promised is to be checked.
         is_watched: bool,
-        /// As above.
+        /// Where tables note what they turn away, if they are to.
         notes: Option<Arc<Notes>>,
     },
     /// These functions answer what they answered in another run.
