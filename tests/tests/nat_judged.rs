@@ -75,7 +75,7 @@ fn items(seed: u64, count: usize, hairpins: u64) -> Vec<(u64, Item)> {
 
 /// Most senders have a mapping, and most receivers.
 fn hairpin(draw: &mut Draw, outs: &[usize], items: &[(u64, Item)]) -> Item {
-    let mut any = |draw: &mut Draw| outs[outs.len() - 1 - draw.below(outs.len().min(20) as u64) as usize];
+    let any = |draw: &mut Draw| outs[outs.len() - 1 - draw.below(outs.len().min(20) as u64) as usize];
     let (from, to) = (any(draw), any(draw));
     let Item::Out { inside, .. } = items[from].1 else { panic!("it goes out") };
     Item::Hairpin { inside, to, of_single: draw.below(3) == 0, is_error: draw.below(4) == 0 }

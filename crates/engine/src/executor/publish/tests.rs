@@ -1,3 +1,5 @@
+//! Tests of what cores publish, and when.
+
 use io::{Port, Queue};
 
 use super::*;
