@@ -6,10 +6,6 @@ use paceline_conformance::root;
 
 use crate::{lines, pages};
 
-/// Folders whose comments are not held to these rules yet. A test fails as soon as one that is clean is listed here.
-const NOT_YET: [&str; 3] =
-    ["crates/engine/src/path/", "crates/engine/src/store/", "crates/engine/src/strategies/"];
-
 /// How no paragraph of a doc comment begins: it would lean on the comment before it. Say what the item is, once more if need be.
 const LEANING: [&str; 6] = ["The same", "Of", "Likewise", "As above", "See above", "Ditto"];
 
@@ -58,11 +54,11 @@ fn leaning(line: &str, before: Option<&str>) -> Option<&'static str> {
     LEANING.into_iter().find(|word| text.strip_prefix(word).is_some_and(|rest| !goes_on(rest)))
 }
 
-/// What is wrong with each line of a folder's Rust and shell sources, in their order, with the source's path.
-fn faults(folder: &str) -> Vec<(String, String)> {
+/// What is wrong with each line of Rust and shell sources, in their order.
+fn faults() -> Vec<String> {
     let mut found = Vec::new();
     let mut before = String::new();
-    for (path, number, line) in lines(folder) {
+    for (path, number, line) in lines("") {
         let path = path.strip_prefix(root()).unwrap_or(&path).to_string_lossy().into_owned();
         let above = (number > 1).then_some(before.as_str());
         let is_silent = number == 1 && path.ends_with(".rs") && !line.starts_with("//! ");
@@ -71,30 +67,18 @@ fn faults(folder: &str) -> Vec<(String, String)> {
             leaning(&line, above),
             is_silent.then_some("no line `//! ...` that says what the file is"),
         ];
-        found.extend(
-            turns.into_iter().flatten().map(|turn| (path.clone(), format!("{path}:{number}: {turn}"))),
-        );
+        found.extend(turns.into_iter().flatten().map(|turn| format!("{path}:{number}: {turn}")));
         before = line;
     }
     // Its tests have all turns.
-    found.retain(|(path, _)| !path.ends_with("tests/tidy/words.rs"));
+    found.retain(|fault| !fault.contains("tests/tidy/words.rs"));
     found
 }
 
 #[test]
 fn comments_say_who_and_stand_alone() {
-    let is_held = |path: &str| !NOT_YET.iter().any(|folder| path.starts_with(folder));
-    let found: Vec<String> =
-        faults("").into_iter().filter(|(path, _)| is_held(path)).map(|(_, fault)| fault).collect();
+    let found = faults();
     assert!(found.is_empty(), "see VAGUE and LEANING: {found:#?}");
-}
-
-/// A folder that is exempt without need would hide what comes later.
-#[test]
-fn exempt_folders_need_to_be() {
-    for folder in NOT_YET {
-        assert!(!faults(folder).is_empty(), "{folder} is clean: take it out of NOT_YET");
-    }
 }
 
 #[test]

@@ -1,3 +1,5 @@
+//! A batch: packets on their way through the chain, as arrays.
+
 use io::{Closed, EngineDrop, Fate, Frame, Port};
 use table::Horizon;
 use wire::{Edits, Headers, Malformed};
@@ -5,7 +7,7 @@ use wire::{Edits, Headers, Malformed};
 use crate::path::packets::{BATCH_PACKETS, all_bits, bits};
 
 /// Packets on their way through the chain, as arrays: entry *i* of each is the *i*-th packet's. What lies
-/// behind the last packet's is of no meaning.
+/// behind the last packet's means nothing.
 pub struct Batch {
     /// The packets themselves, with their stamps.
     pub frames: Vec<Frame>,

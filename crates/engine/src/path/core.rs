@@ -24,7 +24,7 @@ pub struct ChainCore {
     pub(crate) between: Vec<bool>,
     /// Where each function of the chain is.
     pub(crate) places: Vec<Place>,
-    /// Of a core that can be asked to trace packets.
+    /// Traces packets, on a core that can be asked to.
     pub(crate) tracer: Option<Box<Tracer>>,
 }
 
@@ -43,7 +43,7 @@ impl ChainCore {
         self.process_begun(batch, port, laps);
     }
 
-    /// The same with the live packets of a batch that has begun.
+    /// Takes the live packets of a batch that has begun through the chain.
     #[inline]
     pub(crate) fn process_begun(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         match self.tracer.as_mut().is_some_and(|tracer| tracer.is_on()) {

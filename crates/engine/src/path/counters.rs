@@ -73,14 +73,14 @@ impl CoreCounters {
 pub struct StageCounters<'a> {
     /// Packets that the function took as its business.
     pub packets: u64,
-    /// Of these: forwarded.
+    /// Packets among these that were forwarded.
     pub forward: u64,
-    /// Of these: sent back.
+    /// Packets among these that were sent back.
     pub transmit_back: u64,
-    /// Of these: passed to the host.
+    /// Packets among these that were passed to the host.
     pub host: u64,
-    /// Of these: dropped, by index of the function's drop reasons; the last entry is for indices
-    /// that the function does not name.
+    /// Packets among these that were dropped, by index of the function's drop reasons; the last entry is for
+    /// indices that the function does not name.
     pub drops: &'a [u64],
     /// By index of the function's events.
     pub events: &'a [u64],
@@ -97,10 +97,10 @@ pub struct StageCounters<'a> {
 /// A number that a function used without a name for it: a defect of the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undeclared {
-    /// Of [`Verdict::Drop`](nf::Verdict::Drop), not an index into
+    /// The number in a [`Verdict::Drop`](nf::Verdict::Drop), not an index into
     /// [`DROP_REASONS`](nf::About::drop_reasons).
     Drop(u8),
-    /// Of [`Cx::count`](nf::Cx::count), not an index into [`EVENTS`](nf::About::events).
+    /// The number in a [`Cx::count`](nf::Cx::count), not an index into [`EVENTS`](nf::About::events).
     Event(usize),
 }
 
@@ -131,7 +131,7 @@ impl FlowCounters {
         (self.created + self.moved_in) as i64 - gone as i64
     }
 
-    /// Of two cores together.
+    /// The counters of two cores together.
     pub(crate) fn plus(self, other: FlowCounters) -> FlowCounters {
         FlowCounters {
             created: self.created + other.created,

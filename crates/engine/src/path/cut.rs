@@ -28,7 +28,7 @@ impl ChainCore {
         self.tracer = Some(Box::new(Tracer::new(tracing, core, names)));
     }
 
-    /// The same as [`ChainCore::process`] where packets may have to be traced.
+    /// Does what [`ChainCore::process`] does where packets may have to be traced.
     #[cold]
     pub(super) fn process_traced(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         let Some(mut tracer) = self.tracer.take() else { return };
@@ -55,7 +55,7 @@ impl ChainCore {
         self.tracer = Some(tracer);
     }
 
-    /// The same as [`ChainCore::replay`]: own packets may have to be traced, history is not.
+    /// Does what [`ChainCore::replay`] does: own packets may have to be traced, history is not.
     #[cold]
     pub(super) fn replay_traced(
         &mut self,
@@ -106,7 +106,7 @@ impl ChainCore {
         batch.live |= aside;
     }
 
-    /// The same with items.
+    /// Takes some items through the chain.
     fn replay_some(
         &mut self,
         packets: u64,

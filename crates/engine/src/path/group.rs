@@ -1,3 +1,5 @@
+//! What a group of functions can do on one core: one virtual call per batch.
+
 use std::any::Any;
 use std::sync::Arc;
 
@@ -72,7 +74,7 @@ pub(crate) trait Group: Send + Any {
         None
     }
 
-    /// The same where it has come.
+    /// Puts the pool of an entry that has come from another core.
     fn put_pool(&mut self, _member: usize, _entry: u16, _pool: Pool) {}
 
     /// An empty table that can be [put](Shelves::put) among the tables by shard of this group on any core, if it has such: for as many flows as

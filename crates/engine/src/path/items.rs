@@ -99,12 +99,12 @@ pub(crate) struct Items<'a> {
     /// The place of the first in the columns.
     place: usize,
     pub(crate) seqs: Seqs<'a>,
-    /// Of packets whose flows may go to another table: the entry of the indirection table that brings each.
+    /// By packet whose flow may go to another table: the entry of the indirection table that brings it.
     entries: Option<&'a [u16; BATCH_PACKETS]>,
     pub(crate) times_ns: &'a [u64],
     /// Bit *i*: item *i* is a packet of the batch.
     pub(crate) own: u64,
-    /// Of these, which.
+    /// By item that is a packet of the batch, which packet.
     packets: [u8; BATCH_PACKETS],
     /// Bit *i*: item *i* is well-formed, and nothing has ended the chain for it.
     pub(crate) live: u64,
@@ -122,7 +122,7 @@ impl<'a> Items<'a> {
         Items { columns, place, seqs, entries: None, times_ns, own: 0, packets: [0; BATCH_PACKETS], live }
     }
 
-    /// The same with the entry of each.
+    /// These items, with the entry of each.
     #[inline]
     pub(crate) fn with_entries(self, entries: &'a [u16; BATCH_PACKETS]) -> Items<'a> {
         Items { entries: Some(entries), ..self }

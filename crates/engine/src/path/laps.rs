@@ -1,4 +1,4 @@
-//! The parts of a batch's way, for those who time them.
+//! The parts of a batch's way, for observers that time them.
 
 use crate::path::batch::Batch;
 

@@ -10,7 +10,7 @@
 //! | `step`, `pools` | one function's step of a packet, with what it has beside flows; `step/outcome`: what becomes of the packet |
 //! | `edit` | edits become bytes |
 //!
-//! `tracing` is for whoever asks which way single packets take; functions are asked there what they know (`look`), in
+//! `tracing` shows which way single packets take; functions are asked there what they know (`look`), in
 //! batches that are cut for it (`cut`), and what comes of it is told (`traced`).
 //!
 //! The others are what goes along: `batch` with its sets of packets (`packets`), what a core is told of packets that other

@@ -5,7 +5,7 @@ use io::{Closed, Fate, Frame, Port, Received, Waiting};
 /// No packet comes, and what is sent is gone.
 pub(crate) struct NoPackets {
     says: fn() -> Received,
-    /// Whether those who came to wait here had waited long by then, each time.
+    /// By wait here, whether the core had waited long by then.
     pub(crate) waited_long: Vec<bool>,
 }
 

@@ -135,7 +135,7 @@ pub(crate) trait Shelves {
     /// Takes a part's table back as if it was new. O(flows that it has had at once).
     fn take_as_new(&mut self, part: usize) -> Option<Table>;
 
-    /// The same where it has come.
+    /// Puts the table of a part that has come from another core. O(1).
     fn put(&mut self, part: usize, table: Table);
 
     /// Has the table at hand, with all its flows, be that of a part, and that of the part be at hand. O(1).
@@ -176,8 +176,8 @@ pub(crate) trait Shelves {
     /// A card says this of the packets in these frames, which the next batch has, in the first place of a reference or in the second.
     fn refer(&mut self, frames: &[Frame], references: &[Reference], place: usize);
 
-    /// Of which packets of the last batch a card said something, and of which it should say something else from now on: it was wrong,
-    /// or their flows have ended.
+    /// The packets of the last batch of which a card said something, and those of which it should say something
+    /// else from now on: it was wrong, or their flows have ended.
     fn said(&self) -> (u64, u64);
 
     /// The block in which a packet of the last batch, which has this entry, found its flow or was given one, if the flow has not ended. Of a

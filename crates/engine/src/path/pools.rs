@@ -3,7 +3,7 @@
 /// A function's pools on a core.
 #[derive(Clone)]
 pub(crate) enum Pools<P> {
-    /// The same for all entries.
+    /// One pool for all entries.
     One(P),
     /// By entry of the indirection table, of which those are here whose entry is. A power of two: where packets come with more
     /// bits of the hash, the lowest count.
@@ -11,7 +11,7 @@ pub(crate) enum Pools<P> {
 }
 
 impl<P> Pools<P> {
-    /// The same for all entries.
+    /// One pool for all entries.
     pub(crate) fn one(pool: P) -> Self {
         Pools::One(pool)
     }
@@ -35,7 +35,7 @@ impl<P> Pools<P> {
         }
     }
 
-    /// The same, if it is here.
+    /// The pool of an entry, if it is here.
     #[inline(always)]
     pub(crate) fn get_mut(&mut self, entry: u16) -> Option<&mut P> {
         match self {

@@ -143,6 +143,6 @@ pub struct HistoryCounters {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ExternalEnd {
     pub counters: HistoryCounters,
-    /// Of the last step.
+    /// The stamp of the last step.
     pub last: Stamp,
 }

@@ -5,9 +5,10 @@
 //!   | block of one group + 1 | the same of another  |        0: none
 //! ```
 //!
-//! Of a chain's groups with tables by shard the first two have a place. Which table a block is in is not said: the packet's entry of
-//! the indirection table decides that, here as elsewhere. So a reference stays right when a shard goes to another core with its tables.
-//! Whether the flow is in that block its key decides: a reference may be old, another flow's, or nothing that anyone wrote.
+//! The first two of a chain's groups with tables by shard have a place. Which table a block is in is not said: the
+//! packet's entry of the indirection table decides that, here as elsewhere. So a reference stays right when a shard
+//! goes to another core with its tables. Whether the flow is in that block its key decides: a reference may be old,
+//! another flow's, or nothing that anyone wrote.
 
 use io::Reference;
 use table::Slot;

@@ -38,7 +38,7 @@ pub fn run(
     go_on(port, chain, batch, observer, intake, &mut counters).map(|()| counters)
 }
 
-/// The same where the core has counted before.
+/// Runs as [`run`] does, where the core has counted before.
 pub(crate) fn go_on(
     port: &mut impl Port,
     chain: &mut ChainCore,
@@ -64,7 +64,7 @@ pub(crate) fn go_on(
     }
 }
 
-/// One batch of [`run`], or none: says what was received. For whoever runs several cores in turn.
+/// One batch of [`run`], or none: says what was received. For a thread that runs several cores in turn.
 ///
 /// # Errors
 /// As [`run`].

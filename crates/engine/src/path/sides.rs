@@ -113,7 +113,7 @@ impl Sides {
         }
     }
 
-    /// Of the live packets of a batch, as they were received: those from outside, and those that cross.
+    /// The packets from outside, and those that cross, among the live packets of a batch as they were received.
     pub(crate) fn of(&self, batch: &Batch) -> (u64, u64) {
         bits(batch.live).fold((0, 0), |(outside, crossing), packet| {
             let headers = &batch.headers[packet];
@@ -192,7 +192,7 @@ mod tests {
         }
     }
 
-    /// Whoever hashes in front of a card knows addresses, and no marks.
+    /// What hashes in front of a card knows addresses, and no marks.
     #[test]
     fn what_crosses_follows_from_addresses_alone() {
         let sides = sides(&["10.0.0.0/8", "fe80:1::/32"]);

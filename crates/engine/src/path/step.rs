@@ -72,7 +72,7 @@ pub(crate) struct Stepper<F: NetworkFunction> {
     undeclared_drop: Option<u8>,
     /// Where edits go that nobody makes.
     no_edits: Edits,
-    /// Whether what was leapt over last passed.
+    /// Whether the packets that the last leap took pass.
     leaps_own: bool,
     packets: u64,
     transmit_back: u64,
@@ -128,7 +128,7 @@ impl<F: NetworkFunction> Stepper<F> {
         self.step_at(batch.frames[packet].stamp, flow, meta, packet, batch)
     }
 
-    /// The same as of another time than the packet's own.
+    /// Steps as of another time than the packet's own.
     #[inline(always)]
     pub(crate) fn step_at(
         &mut self,
@@ -216,7 +216,7 @@ impl<F: NetworkFunction> Stepper<F> {
         (F::EXTRAS.full_table.rejected)(&self.function, state, meta, &mut cx)
     }
 
-    /// The same for a packet of another core, whose step [`Stepper::mark_replay`] came before.
+    /// Rejects as `reject` does, for a packet of another core, whose step [`Stepper::mark_replay`] came before.
     #[cold]
     pub(crate) fn reject_replay(&mut self, state: &F::State, meta: &F::Meta, stamp: Stamp) -> Verdict {
         self.events.copy_from_slice(&self.events_before);

@@ -1,4 +1,4 @@
-//! The way of single packets through the chain, for whoever asks: VPP's `trace`, Cilium's `monitor`.
+//! Tracing: the way of single packets through the chain, as VPP's `trace` and Cilium's `monitor` show it.
 //!
 //! ```text
 //!   a batch        0 1 2 (3) 4 5 (6) 7          (): packets that match the filter
@@ -42,7 +42,7 @@ impl fmt::Debug for Tracing {
     }
 }
 
-/// Somebody traces already.
+/// Another trace is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("another trace is on\nWait until it ends, or end it.")]
 pub struct Busy;
@@ -102,7 +102,7 @@ impl Traces {
         self.active.matched.load(Ordering::Relaxed)
     }
 
-    /// Of these, packets that were not traced, since those before had not been read.
+    /// How many of the packets that matched were not traced, since those before had not been read.
     pub fn missed(&self) -> u64 {
         self.active.missed.load(Ordering::Relaxed)
     }

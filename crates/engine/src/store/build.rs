@@ -1,3 +1,5 @@
+//! What groups are built from: shared states, and the size of a group's table.
+
 use std::any::Any;
 use std::sync::Arc;
 
@@ -22,7 +24,7 @@ impl Shared {
     }
 }
 
-/// The same for one core.
+/// A function's shared states on one core.
 pub struct SharedOn {
     pub(crate) states: Shared,
     pub(crate) core: usize,

@@ -1,3 +1,5 @@
+//! The clocks of cores that share states: how far each core is.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;

@@ -1,3 +1,5 @@
+//! Functions that follow another run: each answers what it answered there.
+
 use std::any::Any;
 use std::collections::HashMap;
 use std::mem;
@@ -21,14 +23,14 @@ use crate::store::shared_states::weigh;
 /// What became of a run's packets, by sequence number.
 pub(crate) type Ends = Vec<End>;
 
-/// What became of a packet, as far as those who follow need it.
+/// What became of a packet, as far as runs that follow need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// It went on, or was dropped by nobody's step.
     Forward,
     /// Some function ended its way so, and nobody noted which.
     TransmitBack,
-    /// The same.
+    /// Some function passed it to the host, and nobody noted which.
     Host,
     /// A function dropped it.
     Drop {

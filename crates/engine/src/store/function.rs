@@ -1,3 +1,5 @@
+//! A function with its part of the blocks of its group's table.
+
 mod hits;
 
 use std::any::Any;
@@ -16,8 +18,7 @@ use crate::path::parcel::Pool;
 use crate::path::step::Stepper;
 use crate::store::member::{Block, Member, Runs, Steps, Way};
 
-/// Packets that are stepped where one cannot be done in place: those that are dropped come in rows, as of a source that is
-/// blocked.
+/// Packets stepped where one cannot be done in place: those that are dropped come in rows, as of a source that is blocked.
 pub(super) const STEPPED_AT_ONCE: usize = 8;
 
 /// A function with its part of the group's blocks.

@@ -138,10 +138,10 @@ pub(crate) trait Member<K>: Send + Any {
         None
     }
 
-    /// The same where it has come.
+    /// Puts the pool of an entry that has come from another core.
     fn put_pool(&mut self, _entry: u16, _pool: Pool) {}
 
-    /// Takes `pool` for its own, and gives its own for it: before and after steps in a pool that cores share.
+    /// Exchanges its pool for `pool`: before and after steps in a pool that cores share.
     fn swap_pool(&mut self, _pool: &mut Option<Pool>) {}
 
     /// The end of a run, after [`Member::expire`] for every block.

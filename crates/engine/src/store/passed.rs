@@ -1,4 +1,4 @@
-//! What of each key came and passed on a core: collected where `verify` is to check a bound.
+//! What came and passed by key on a core: collected where `verify` is to check a bound.
 
 use std::collections::HashMap;
 

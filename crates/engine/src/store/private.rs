@@ -1,3 +1,5 @@
+//! A group of functions with one key, and so one table, on one core.
+
 mod moving;
 
 use std::any::Any;

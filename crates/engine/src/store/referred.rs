@@ -20,7 +20,7 @@ use crate::store::shelf::{Parts, Shelf};
 
 impl<K: FlowKey> KeyGroup<K> {
     /// Looks for the flows of the batch's live packets, each in its part's table: asks for buckets, reads them, and asks for blocks. Of `said`
-    /// packets somebody says which block has the flow; of those where that is not so it notes it, and looks. Returns the others.
+    /// packets a card says which block has the flow; of those where that is not so it notes it, and looks. Returns the others.
     pub(super) fn locate_in(&mut self, shelf: &mut Shelf<K>, parts: &Parts, said: u64, batch: &Batch) -> u64 {
         let Self { table, located, .. } = self;
         // Tables of all parts hash alike, the one at hand, too.
@@ -76,7 +76,7 @@ impl<K: FlowKey> KeyGroup<K> {
     }
 }
 
-/// What a packet's flow is looked up by, if it is in the block that somebody says.
+/// What a packet's flow is looked up by, if it is in the block that a card says.
 #[inline(always)]
 fn said_flow<K: FlowKey>(table: &FlowTable<K>, said: Slot, packet: usize, batch: &Batch) -> Option<Wanted> {
     let headers = &batch.headers[packet];
@@ -116,7 +116,7 @@ pub(crate) mod planted {
     use table::{FlowTable, Slot, Wanted};
 
     thread_local! {
-        /// Of the cores that are simulated on this thread.
+        /// Whether the cores that are simulated on this thread believe references.
         pub(crate) static BELIEVES: Cell<bool> = const { Cell::new(false) };
     }
 

@@ -53,7 +53,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
         }
     }
 
-    /// The same as [`FunctionMember::replay_alone`], with as many steps in place as can be.
+    /// Replays as [`FunctionMember::replay_alone`] does, with as many steps in place as can be.
     #[inline(always)]
     fn replay_alone_in_place(
         &mut self,

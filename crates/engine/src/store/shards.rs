@@ -98,7 +98,7 @@ impl<K: FlowKey> KeyGroup<K> {
         done
     }
 
-    /// Does something with each of the tables at hand, and with none of them.
+    /// Calls `act` with each part's table at hand in turn, and last with the group's own.
     pub(super) fn with_each(&mut self, mut act: impl FnMut(&mut Self)) {
         if let Some(mut shelf) = self.shelf.take() {
             shelf.here().into_iter().for_each(|part| self.with(&mut shelf, part, &mut act));

@@ -1,3 +1,5 @@
+//! A function whose states all cores share, on one core.
+
 use std::any::Any;
 use std::collections::HashMap;
 use std::mem;

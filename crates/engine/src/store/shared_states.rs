@@ -54,7 +54,7 @@ struct Directory<K> {
 type Padded<F> = CachePadded<Mutex<Entry<<F as NetworkFunction>::Key, <F as NetworkFunction>::State>>>;
 
 struct Entry<K, S> {
-    /// Of the state; `None` before the first one.
+    /// The key of the state; `None` before the first one.
     key: Option<K>,
     state: Option<S>,
     /// When the state dies if nothing steps it.

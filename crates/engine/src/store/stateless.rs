@@ -1,3 +1,5 @@
+//! A group of one function that keeps no state.
+
 use std::any::Any;
 
 use io::Port;

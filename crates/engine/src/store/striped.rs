@@ -65,7 +65,7 @@ pub(crate) struct Stripes<K> {
 
 struct Stripe<K> {
     table: FlowTable<K>,
-    /// Of the one function whose flows meet in a pool; then there is one stripe.
+    /// The pool of the one function whose flows meet in one; then there is one stripe.
     pool: Option<Pool>,
 }
 
@@ -179,7 +179,7 @@ fn wait<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
     let backoff = Backoff::new();
     loop {
         backoff.snooze();
-        // Looking does not take the line from whoever has it.
+        // Looking does not take the line from the core that has it.
         if !mutex.is_locked()
             && let Some(guard) = mutex.try_lock()
         {

@@ -25,7 +25,7 @@ pub(crate) trait Typed: Send + Sync {
     fn read(&self, items: &[u8], item_len: usize, place: &Place, column: &AnyColumn, writer: &mut Writer);
 }
 
-/// The same, to be passed on.
+/// A part of typed items, to be passed on.
 pub struct TypedPart(pub(crate) Box<dyn Typed>);
 
 struct Keys<K> {

@@ -1,3 +1,5 @@
+//! The slow path of a group: one packet at a time, function by function.
+
 use io::{Frame, Port};
 use nf::FlowKey;
 use table::{FlowTable, Horizon, Part};

@@ -1,3 +1,5 @@
+//! A function whose flows all cores share, with what `verify` needs to check what it promises.
+
 use std::any::Any;
 use std::collections::HashMap;
 

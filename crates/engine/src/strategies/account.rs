@@ -1,6 +1,6 @@
 //! What a strategy has to say of itself while it runs: who has what, what it decided last, and why.
 //!
-//! Whoever decides writes it where it decides, so never for each packet; anybody reads it. What has no bound is cut.
+//! The thread that decides writes it where it decides, so never for each packet; any thread reads it. What has no bound is cut.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ use strategy::{Every, Look, Move, Watcher};
 use telemetry::{ChoosingSnapshot, ObjectiveSnapshot, PromotionSnapshot, ShardSnapshot, StrategySnapshot};
 use wire::Stamp;
 
-/// Written by whoever decides, read by anybody.
+/// Written by the thread that decides, read by any.
 #[derive(Debug, Default)]
 pub struct Account(Mutex<Told>);
 
@@ -55,7 +55,7 @@ pub struct Told {
 pub struct Place {
     /// The core.
     pub core: u16,
-    /// Of a shard: how many of its 64 buckets another core steps.
+    /// How many of the 64 buckets of a shard another core steps.
     pub offloaded: u8,
     /// Which these are: bucket *b* is one of them where *b* xor `mask` is less than `offloaded`.
     pub mask: u8,
@@ -78,7 +78,7 @@ pub struct Decision {
     pub why: String,
     /// Packets by core: what was looked at.
     pub loads: Vec<u64>,
-    /// The same, had it been decided before.
+    /// Packets by core, had it been decided before.
     pub loads_after: Vec<u64>,
     /// What goes to another core: the first 32.
     pub moves: Vec<Moved>,
@@ -195,11 +195,11 @@ pub struct PromotionTold {
     pub promotions: u64,
     /// Demotions so far.
     pub demotions: u64,
-    /// Of these, those to another core than the flows came from.
+    /// Demotions among these to another core than the flows came from.
     pub moves: u64,
     /// Packets of the last period.
     pub packets: u64,
-    /// Of these, those of promoted values.
+    /// Packets among these of promoted values.
     pub told: u64,
     /// By core, packets of that period that are not of promoted values.
     pub loads: Vec<u64>,
@@ -276,7 +276,7 @@ pub struct ChoosingTold {
     pub since_packet: u64,
     /// What it promised, million packets per second; null of what ran first.
     pub predicted_mpps: Option<f64>,
-    /// The same of what ran before.
+    /// What was promised of what ran before, million packets per second.
     pub before_mpps: Option<f64>,
     /// The rate of its first epoch if the busiest core had had no pause; null before that is over.
     pub measured_mpps: Option<f64>,
@@ -337,7 +337,7 @@ impl Account {
         self.tell(|told| moves.iter().for_each(|moved| told.moved(*moved, stamp)));
     }
 
-    /// Somebody who is told of each look at the indirection table.
+    /// A watcher that writes each look at the indirection table into this account.
     pub(crate) fn watcher(self: &Arc<Account>) -> Watcher {
         let account = Arc::clone(self);
         Arc::new(move |look| account.tell(|told| told.looked(Decision::of_entries(&look))))
@@ -377,7 +377,7 @@ impl Told {
 
 /// For metrics.
 impl Told {
-    /// The same as whoever publishes it has it, but for what the strategy does not know.
+    /// The snapshot for metrics, but for what the strategy does not know.
     pub(crate) fn snapshot(&self) -> StrategySnapshot {
         let shard = |place: &Place| ShardSnapshot {
             core: place.core.into(),
@@ -439,7 +439,7 @@ impl Told {
 }
 
 impl Decision {
-    /// Of a look at the indirection table.
+    /// The decision of a look at the indirection table.
     fn of_entries(look: &Look<'_>) -> Decision {
         let why = why(look.every);
         Decision::new(look.stamp, why, look.loads, (look.before, look.after))

@@ -59,7 +59,7 @@ impl CardLink {
         }
     }
 
-    /// Nobody panics who has it.
+    /// Locks the links. No thread panics while it has them.
     fn lock(&self) -> MutexGuard<'_, Links> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

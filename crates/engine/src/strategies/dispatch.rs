@@ -22,7 +22,7 @@ impl Team {
     }
 }
 
-/// Those beside and before the chains of cores that have ports of their own, where somebody in front of the ports spreads
+/// What stands beside and before the chains of cores that have ports of their own, where a card or a program in front of the ports spreads
 /// packets by a table of which entries move.
 pub struct OwnTeam {
     /// Moves entries.
@@ -51,7 +51,7 @@ pub trait Rebalancer: Send {
     fn go_home(&mut self, time_ns: u64, table: &mut dyn Table) -> Result<bool, TableError>;
 }
 
-/// The table by which somebody in front of the ports of cores spreads packets.
+/// The table by which a card or a program in front of the ports of cores spreads packets.
 pub trait Table: Send {
     /// Gives entries to other cores. When it returns, all packets that went by the table before are in the queues of their
     /// core's port, and no more will come there.

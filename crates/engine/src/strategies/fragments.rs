@@ -33,7 +33,7 @@ pub struct FragmentTracker {
     slots: Box<[Slot]>,
     /// The fragments of the datagram in slot *i*, from *i* times `fragments` on.
     parts: Box<[Part]>,
-    /// Of each datagram, at most.
+    /// Fragments of one datagram, at most.
     fragments: usize,
     /// By datagram, its slot. Nobody goes through it in its own order.
     places: HashMap<Datagram, usize>,
@@ -82,7 +82,7 @@ impl FragmentTracker {
         FragmentTracker::sized(FragmentTracker::DATAGRAMS, FragmentTracker::FRAGMENTS)
     }
 
-    /// The same for so many datagrams of so many fragments.
+    /// A tracker for so many datagrams of so many fragments, that has seen nothing.
     ///
     /// # Panics
     /// If one of them is 0.

@@ -9,7 +9,7 @@ use crate::chain::registry::FunctionInfo;
 use crate::strategies::plan::{Layout, Plan};
 use crate::strategies::refusal::PlanError;
 
-/// A layout in which every key stays on one core. `strategy` is who asks, for errors.
+/// A layout in which every key stays on one core. `strategy` is the name that errors have.
 ///
 /// # Errors
 /// [`PlanError::Conflict`] if no hash serves all keys.

@@ -13,9 +13,9 @@ use crate::strategies::fragments::FragmentTracker;
 /// each other's packets. Each core checks its own packets by the same checks, a batch at a time.
 pub struct Ingress {
     checking: Checking,
-    /// Whether somebody looks at headers: the dispatcher, or those whom it tells of them.
+    /// Whether headers are looked at: by the dispatcher, or by the cores that it tells of them.
     is_read: bool,
-    /// Of packets that arrived together.
+    /// Headers of packets that arrived together.
     headers: Box<[Headers; BATCH_PACKETS]>,
 }
 
@@ -42,7 +42,7 @@ impl Ingress {
         Ingress { checking, is_read: true, headers: Box::new([Headers::default(); BATCH_PACKETS]) }
     }
 
-    /// The same that goes on with the datagrams that one before it follows, where both follow them.
+    /// This ingress, which goes on with the datagrams that the one before it follows, where both follow them.
     pub(crate) fn going_on(mut self, before: Option<Ingress>) -> Ingress {
         let before = before.and_then(|before| before.checking.tracker);
         if let (Some(own), Some(before)) = (&mut self.checking.tracker, before) {
@@ -59,7 +59,7 @@ impl Ingress {
     /// The headers of the next packets, at most [`BATCH_PACKETS`](crate::BATCH_PACKETS). In each frame it notes why the
     /// packet is refused for a reason that its core cannot find. `bytes` says where `source` has the bytes of a frame.
     ///
-    /// Checked are those packets alone that somebody else is told of; what else may be wrong a packet's core finds. Where
+    /// Checked are those packets alone that other cores are told of; what else may be wrong a packet's core finds. Where
     /// nobody looks at headers, these are of no packet. The frames' stamps never run back.
     ///
     /// # Panics

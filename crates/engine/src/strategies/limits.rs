@@ -10,7 +10,7 @@ pub const MAX_CORES: usize = INDIRECTION_ENTRIES;
 /// Flows that a card looks up where nobody says how many: as many as the paper's (Dyssect §IV-C).
 pub(crate) const CARD_FLOWS: usize = 10_000;
 
-/// Memory that can be had without swapping; `None` where the system does not say. Asked beforehand,
+/// Memory that is free without swapping; `None` where the system does not say. Asked beforehand,
 /// because a system that overcommits grants what it does not have and ends the program later.
 pub fn free_bytes() -> Option<u64> {
     Some(kib(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")? << 10)

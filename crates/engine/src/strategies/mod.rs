@@ -59,7 +59,7 @@ pub use plan::{Layout, Shards, Solving, States, Strategy};
 pub const SINGLE: &dyn Strategy = &single::Single;
 /// Receive-side scaling: a hash of header fields picks the core; each core has private states.
 pub const RSS: &dyn Strategy = &rss::Rss;
-/// The same with an indirection table that follows the load: flows migrate between cores.
+/// Receive-side scaling with an indirection table that follows the load: flows migrate between cores.
 pub const RSSPP: &dyn Strategy = &rsspp::Rsspp;
 /// Shards migrate with their tables, and cores step some of each other's flows.
 pub const DYSSECT: &dyn Strategy = &dyssect::Dyssect;
@@ -67,7 +67,7 @@ pub const DYSSECT: &dyn Strategy = &dyssect::Dyssect;
 pub const SHARED: &dyn Strategy = &shared::Shared;
 /// State-compute replication: packets go to the cores in turn, and each core steps all of them.
 pub const SCR: &dyn Strategy = &scr::Scr;
-/// The same without a sequencer: cores take packets from one queue in turns.
+/// State-compute replication without a sequencer: cores take packets from one queue in turns.
 pub const SCR_TURNS: &dyn Strategy = &scr::turns::ScrTurns;
 
 /// Flows are spread as under `rss`, but for the largest: these are replicated as under `scr`.

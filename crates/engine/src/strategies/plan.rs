@@ -149,7 +149,7 @@ pub struct Layout {
 pub struct Shards(u8);
 
 impl Shards {
-    /// The most that can be had: so that an entry's number is one of 16 bits.
+    /// The most shards: so that an entry's number is one of 16 bits.
     pub const MAX: usize = 1 << (16 - BUCKETS.trailing_zeros());
 
     /// So many shards; `None` if they are no power of two, or more than [`Shards::MAX`].
@@ -197,7 +197,8 @@ pub enum States {
     Private,
     /// All cores have one table for each group of functions, in stripes.
     Striped,
-    /// The same, and beside them all cores have the states of a few flows, whose packets all of them step.
+    /// Each core has the states of its own packets' flows, and beside them all cores have the states of a few
+    /// flows, whose packets all of them step.
     PartlyReplicated,
     /// Each core has all states: it steps the packets of all.
     Replicated,
@@ -247,7 +248,7 @@ pub struct Plan {
     pub updates: Arc<Updates>,
     /// What the strategy has to say of itself while it runs.
     pub account: Arc<Account>,
-    /// Entries or shards that somebody put on a core by hand.
+    /// Entries or shards that an operator put on a core by hand.
     pub pins: Pins,
     /// Whether each core has a port of its own: see [`Plan::with_own_ports`].
     pub has_own_ports: bool,
@@ -310,8 +311,8 @@ impl Plan {
         }
     }
 
-    /// The same where cores may be parked while it runs, as [`Plan::active`] says. Flows then migrate as under RSS++, also
-    /// where nothing but a change of cores has them move.
+    /// This plan, where cores may be parked while it runs, as [`Plan::active`] says. Flows then migrate as under
+    /// RSS++, also where nothing but a change of cores has them move.
     ///
     /// # Errors
     /// [`NoParking`] says why no core can be parked.
@@ -397,7 +398,7 @@ impl Plan {
         self.strategy.assign(chain, self)
     }
 
-    /// As this one runs where each core has a port of its own, and somebody before all ports sends each packet to the one of
+    /// As this one runs where each core has a port of its own, and a card or a program before all ports sends each packet to the one of
     /// its core: the core that [`Plan::indirection`] has for the entry to which the hash of [`Plan::hash_fields`] points, of
     /// the packet as it looks from inside where there are [`Chain::side_prefixes`]. Entries move as loads ask for, where they
     /// do, and not for a change of cores alone. Under a strategy that [has one queue](crate::strategies::StrategyInfo::has_one_queue) all ports receive
@@ -431,13 +432,13 @@ impl Plan {
         self.strategy.team(chain, self)
     }
 
-    /// The same where cores have ports of their own and entries move.
+    /// What stands beside and before cores that have ports of their own, where entries move; `None` elsewhere.
     pub fn own_team(&self, chain: &Chain) -> Option<OwnTeam> {
         let moves = self.has_own_ports && self.rebalancing.is_some();
         if moves { self.strategy.own_team(chain, self) } else { None }
     }
 
-    /// The same behind a card that steers, where the strategy sends some packets past its sequencer.
+    /// The card and the sequencer, where a card steers and the strategy sends some packets past its sequencer.
     pub fn steered_team(&self, chain: &Chain) -> Option<SteeredTeam> {
         self.strategy.steered_team(chain, self)
     }
@@ -469,7 +470,7 @@ impl Plan {
         self.keeping_watched(false)
     }
 
-    /// The same with what is promised of shared states to be checked or not.
+    /// Where the functions keep their states, with what is promised of shared states to be checked or not.
     pub(crate) fn keeping_watched(&self, is_watched: bool) -> Keeping<'_> {
         match self.is_striped() {
             true => Keeping::Striped { is_watched, notes: None },

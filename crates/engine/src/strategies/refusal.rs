@@ -34,7 +34,7 @@ pub enum PlanError {
         /// What the system says is available.
         free_bytes: u64,
     },
-    /// The same where all cores have one.
+    /// More memory than there is, where all cores have one table.
     #[error(
         "the tables that all cores share take {} MiB and {} MiB are free\n\
          Use smaller `flows` in the chain file.",
@@ -152,7 +152,7 @@ pub enum NoParking {
         "no core can be parked: the chain that the run began with did not allow it\nStart the run anew with this chain."
     )]
     Began,
-    /// Whoever spreads packets over cores that have ports of their own does not move entries.
+    /// What spreads packets over cores that have ports of their own does not move entries.
     #[error(
         "no core can be parked: each has sockets of its own, and the XDP program spreads packets over all of them\nStart the run with --strategy rsspp, or with --front, to park some of them."
     )]
@@ -223,7 +223,7 @@ pub enum NoOwnPorts {
         "it has packets leave in the order in which they came; with --egress as-ready each core sends by itself"
     )]
     Ordered,
-    /// Somebody has to see all fragments of a datagram.
+    /// One thread has to see all fragments of a datagram.
     #[error("with `fragments = \"track\"` one thread follows all datagrams")]
     Fragments,
 }

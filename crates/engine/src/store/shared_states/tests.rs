@@ -1,3 +1,5 @@
+//! Tests of states that all cores share.
+
 use std::thread;
 
 use crate::strategies::RSS;

@@ -25,7 +25,7 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// Of `chain`, on up to so many cores.
+    /// The candidates for `chain`, on up to so many cores.
     pub fn new(chain: &Chain, cores: usize) -> Candidates {
         let single = Choice { spreading: Spreading::Single, cores: 1 };
         let mut candidates = Candidates {

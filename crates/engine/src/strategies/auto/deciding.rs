@@ -69,7 +69,7 @@ impl Deciding {
         epoch.decision.is_some()
     }
 
-    /// Tells whoever asks what choices are predicted to do.
+    /// Tells the account what choices are predicted to do.
     fn tell(&self, epoch: &Epoch) {
         let candidate = |choice: &Choice| CandidateTold {
             strategy: choice.spreading.name().to_owned(),

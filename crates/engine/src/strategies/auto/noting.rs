@@ -18,7 +18,7 @@ pub(super) struct Noting {
     pub(super) values: Box<dyn Assign>,
     /// Whether frames are to have them, and not what the strategy notes.
     pub(super) notes: bool,
-    /// Of a phase that ends when it is decided so.
+    /// The epochs of a phase that ends when it is decided so.
     pub(super) epochs: Option<Epochs>,
 }
 

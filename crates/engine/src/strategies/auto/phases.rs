@@ -136,7 +136,7 @@ impl Phases {
         })
     }
 
-    /// Tells whoever asks what runs from packet number `first` on, and why.
+    /// Tells the account what runs from packet number `first` on, and why.
     fn tell(&self, plan: &Plan, why: &Decided, first: u64) {
         let owners = if plan.is_replicated() { Vec::new() } else { owners(&self.plan, plan.cores) };
         let unit = if owners.is_empty() { "" } else { "entry" };

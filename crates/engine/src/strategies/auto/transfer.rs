@@ -74,7 +74,7 @@ impl Flows {
         self.place = Place::Replicated(replicas);
     }
 
-    /// The same as [`Flows::divide`] on all these cores, which have empty replicas beside their own flows.
+    /// Divides as [`Flows::divide`] does, on all these cores, which have empty replicas beside their own flows.
     pub(super) fn divide_beside_replicas(
         &mut self,
         cores: &mut [ChainCore],

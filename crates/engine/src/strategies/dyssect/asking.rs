@@ -110,7 +110,7 @@ mod tests {
         Asking::new(Solving { kind, deadline: Duration::from_millis(deadline_ms) })
     }
 
-    /// Of two cores one has nearly all.
+    /// Costs of two cores, one of which has nearly all.
     fn costs() -> Vec<Buckets> {
         [30, 1, 30, 1].map(|cost| [cost; BUCKETS as usize]).into()
     }

@@ -19,7 +19,7 @@ pub(super) struct Classified {
     hashed: HashFields,
     classes: Classes,
     /// Addresses that stand for any host inside. Which flow gets a port of theirs is said by the hash of that port, as everywhere:
-    /// so some are for flows with priority, and whoever answers comes to the same bucket.
+    /// so some are for flows with priority, and the answer comes to the same bucket.
     external: PrefixSet,
 }
 

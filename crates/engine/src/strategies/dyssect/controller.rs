@@ -18,7 +18,7 @@ pub struct ShardController {
     pub(super) now: Placement,
     /// Packets of the period at hand, by shard.
     pub(super) counted: Vec<Buckets>,
-    /// The same of all periods, the later ones counting for more.
+    /// Packets of all periods, by shard, the later ones counting for more.
     pub(super) loads: Vec<Buckets>,
     every: Every,
     /// If the chain has one.

@@ -25,7 +25,7 @@ pub(super) struct Objective {
     /// The most that a core may be used, as of the last goal, and what a packet took then, ns.
     most: f64,
     service_ns: f64,
-    /// Of the last period, once packets have been timed.
+    /// What is told of the last period, once packets have been timed.
     told: Option<ObjectiveTold>,
     tally: ObjectiveTally,
 }
@@ -134,7 +134,7 @@ mod tests {
 
     const CORES: usize = 8;
     const PERIOD_NS: u64 = 100_000_000;
-    /// Of frames with 1,500 bytes: 1 and 36 Gbit/s.
+    /// Packets a period in frames of 1,500 bytes: 1 and 36 Gbit/s.
     const LOW: u64 = 8_333;
     const HIGH: u64 = 300_000;
 

@@ -85,7 +85,7 @@ impl Steering {
         self.put_in_force(placement, stamp, queues)
     }
 
-    /// Tells whoever asks how many packets of the period had priority, where there are classes.
+    /// Tells the account how many packets of the period had priority, where there are classes.
     fn tell_of_priority(&self) {
         self.account.tell(|told| {
             if let Some(priority) = &mut told.priority {
@@ -97,7 +97,7 @@ impl Steering {
         });
     }
 
-    /// Tells whoever asks what is decided.
+    /// Tells the account what is decided.
     fn tell_of(&self, new: &Placement, why: &str, stamp: Stamp, costs: &[Buckets]) {
         let now = self.controller.placement();
         let packets: Vec<u64> = costs.iter().map(|buckets| buckets.iter().sum()).collect();

@@ -8,7 +8,7 @@ use crate::path::parcel::{Pool, Table};
 /// Tables and pools of one part of a shard, or of both.
 pub(super) struct Unit {
     shard: u16,
-    /// What of the shard is in its offloaded part.
+    /// How the shard is split between its kept and its offloaded part.
     pub(super) split: Split,
     /// With the group's number and the part's.
     tables: Vec<(usize, usize, Table)>,

@@ -85,7 +85,7 @@ pub(super) struct Core {
     early: Vec<(u16, Split, u32)>,
     /// By shard, how often it had gone from core to core when it came here; `None` if it is elsewhere.
     tenures: Box<[Option<u32>]>,
-    /// By shard, what of it is in the offloaded part, where one of its parts is here.
+    /// By shard, how it is split, where one of its parts is here.
     splits: Box<[Split]>,
     /// By shard, who gets it as soon as all of it is here.
     leaving: Box<[Option<u16>]>,

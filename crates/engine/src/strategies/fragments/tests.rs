@@ -1,3 +1,5 @@
+//! Tests of the fragment tracker, against the RFCs.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::collection::vec;
@@ -8,7 +10,7 @@ use super::*;
 
 const S: u64 = 1_000_000_000;
 
-/// Of datagram `id`: the bytes of a range, and whether more follows.
+/// A fragment of datagram `id`: the bytes of a range, and whether more follows.
 fn part(id: u32, begin: u32, end: u32, has_more: bool) -> Fragment {
     let datagram = Datagram { src: Addr::v4([10, 0, 0, 1]), dst: Addr::v4([10, 0, 0, 2]), id, protocol: 17 };
     Fragment { datagram, offset: begin, len: end - begin, has_more, header_len: 20, is_nested: false }

@@ -129,13 +129,13 @@ impl Strategy for Hybrid {
     }
 }
 
-/// Changes that whoever steers can be ahead of the cores where it does not wait for them.
+/// Changes that the steering thread can be ahead of the cores where it does not wait for them.
 const CHANGES_AHEAD: usize = 8192;
 
 /// Shares of what is told that it can be ahead of the sequencer.
 const DEALS_AHEAD: usize = 1024;
 
-/// Those who have a part in it.
+/// What the strategy consists of.
 struct Parts {
     steering: Steering,
     teller: Teller,

@@ -23,7 +23,7 @@ struct Way {
     entry: u16,
 }
 
-/// Of packets that arrived together, where each goes.
+/// By packet that arrived with others, where it goes.
 struct Ways {
     all: [Way; BATCH_PACKETS],
     next: usize,
@@ -159,7 +159,7 @@ pub(super) struct Front {
     steering: Steering,
     teller: Teller,
     ways: Ways,
-    /// Of packets that arrived together, the headers of those that are told.
+    /// Headers of the told packets among those that arrived together.
     told: Vec<Headers>,
     /// By core, how many of the packets that arrived together go there.
     batch: Box<[u64]>,

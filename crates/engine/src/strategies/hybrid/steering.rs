@@ -1,7 +1,7 @@
 //! Where packets go: to the owner of their entry, or where it is promoted to the sequencer. A card's table does that with a row for each
-//! entry; where there is none, whoever receives all packets asks here for each.
+//! entry; where there is none, the thread that receives all packets asks here for each.
 //!
-//! Packets are counted here, by entry, as `rsspp` has them counted: by the card, or by whoever steers in its place.
+//! Packets are counted here, by entry, as `rsspp` has them counted: by the card, or by the thread that steers in its place.
 
 use std::sync::Arc;
 

@@ -49,8 +49,8 @@ fn alone(chain: &Chain) -> Vec<u64> {
     core.stages().map(|stage| stage.digest(END)).collect()
 }
 
-/// The same on each core, where the flow's packets are told of as at `slot`, and the flow is promoted before all of them and demoted
-/// after them: its owner is to have it then, and nobody else.
+/// What each function has of the flow on each core, where the flow's packets are told of as at `slot`, and the flow
+/// is promoted before all of them and demoted after them: its owner is to have it then, and nobody else.
 fn told_at(slot: u16, chain: &Chain) -> Vec<Vec<u64>> {
     let plan = Plan::new(chain, HYBRID, CORES).expect("a plan");
     let mut chains = plan.cores_of(chain).expect("memory");

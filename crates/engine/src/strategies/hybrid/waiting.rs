@@ -10,7 +10,7 @@ use crate::strategies::hybrid::told::Told;
 
 /// Packets that have come and are not in a batch yet.
 pub(super) struct Waiting {
-    /// Of the core's own flows.
+    /// Packets of the core's own flows.
     pub(super) own: Vec<Frame>,
     /// Told ones that came here.
     pub(super) sent_here: Vec<Frame>,
@@ -21,7 +21,7 @@ pub(super) struct Waiting {
 /// How many of the packets that wait are to be in the next batch.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Share {
-    /// Of the core's own flows.
+    /// How many of the core's own flows.
     pub(super) own: usize,
     /// Told ones that came here.
     pub(super) sent_here: usize,
@@ -108,7 +108,7 @@ impl Waiting {
         batch.frames.extend(self.sent_here.drain(..share.sent_here));
     }
 
-    /// The same where told packets are in the batch as well.
+    /// Puts a share into the batch where told packets are in it as well.
     pub(super) fn put_with_history(
         &mut self,
         number: u16,

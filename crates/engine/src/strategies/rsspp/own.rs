@@ -11,7 +11,7 @@ use crate::path::batch::Batch;
 use crate::path::checks::Checks;
 use crate::path::packets::all_bits;
 
-/// Packets by entry that a core has received: the core writes, whoever balances reads.
+/// Packets by entry that a core has received: the core writes, the balancing thread reads.
 pub(crate) type Loads = Arc<[AtomicU64]>;
 
 /// See the module.

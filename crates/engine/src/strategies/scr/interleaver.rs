@@ -1,5 +1,6 @@
-//! The same as [`replicator`](crate::strategies::scr::replicator) where functions change what later ones read: packets of
-//! other cores go through the chain in a batch with a core's own, with their headers and all edits.
+//! The replay of `scr` where functions change what later ones read, in place of
+//! [`replicator`](crate::strategies::scr::replicator): packets of other cores go through the chain in a batch with
+//! a core's own, with their headers and all edits.
 
 use std::collections::VecDeque;
 

@@ -47,7 +47,8 @@ pub fn history(chain: &Chain, cores: usize, records: usize, first: u64) -> (Hist
     (HistoryWriter { tickets, recorder }, replicas)
 }
 
-/// The same for so many that write and that read. Where several write, they are the replicas, and no packets are dealt out.
+/// A history for so many that write and that read. Where several write, they are the replicas, and no packets are
+/// dealt out.
 pub(crate) fn history_of(
     chain: &Chain,
     ends: (usize, usize),
@@ -154,7 +155,7 @@ impl Recorder {
         self.record(headers, |packet| frames[packet].stamp.time_ns);
     }
 
-    /// The same where packets have other numbers than history has. They came at these times.
+    /// Writes what is to be known of packets that have other numbers than history has. They came at these times.
     #[inline]
     pub(crate) fn record(&mut self, headers: &[Headers], time_ns: impl Fn(usize) -> u64) {
         let Recorder { writer, times_ns, malformed, records, end, .. } = self;

@@ -1,4 +1,5 @@
-//! The same without a sequencer: cores take packets from one queue, in turns, and each tells the others of those that it took.
+//! `scr-turns`: replication without a sequencer. Cores take packets from one queue, in turns, and each tells the
+//! others of those that it took.
 //!
 //! ```text
 //!   queue:     0 1 2 3 4 5 6 7 8 9 ...
@@ -101,11 +102,11 @@ struct InTurn {
 
 /// A core's end of the queue and of the log.
 struct Taking {
-    /// Whoever has them may take packets.
+    /// The tickets of the log: the core that has them may take packets.
     tickets: Arc<Mutex<Tickets>>,
     recorder: Recorder,
     checks: Checks,
-    /// Of the packets that it took last.
+    /// Headers of the packets that it took last.
     headers: Box<[Headers; BATCH_PACKETS]>,
     /// How many these are, and the number of the first; `None` once they are of no use.
     taken: Option<(usize, u64)>,

@@ -1,3 +1,5 @@
+//! Tests of the card that looks flows up.
+
 use wire::{Addr, Headers};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Packets with their history as they arrive at cores, from files or from a capture that is sequenced on the way.
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use io::capture::{CaptureError, CaptureReader, Record, Remarks};

@@ -1,3 +1,5 @@
+//! The files of a sequenced capture, one for each core.
+
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -114,7 +114,7 @@ impl External {
         }
     }
 
-    /// One for each of `cores` cores that run `chain`, for whoever feeds them himself: packets 0 to `packets`, each with
+    /// One for each of `cores` cores that run `chain`, for a caller that feeds them itself: packets 0 to `packets`, each with
     /// its history of this version, and then an end. `origin` is added to what histories say of numbers and times, so
     /// that flows can live on while packets come once more.
     ///
@@ -144,13 +144,14 @@ impl External {
         self.end().counters
     }
 
-    /// The same that sees own packets as the chain does: with its sides, and malformed if the chain finds them so.
+    /// This intake, which sees own packets as the chain does: with its sides, and malformed if the chain finds them
+    /// so.
     pub(crate) fn seeing_as(mut self, chain: &Chain) -> External {
         self.checks = chain.checks();
         self
     }
 
-    /// The same that steps packets with these numbers, ascending, as history, and gives no verdict on them.
+    /// This intake, which steps packets with these numbers, ascending, as history, and gives no verdict on them.
     pub(crate) fn without_answers(mut self, unanswered: Vec<u64>) -> External {
         self.unanswered = unanswered;
         self

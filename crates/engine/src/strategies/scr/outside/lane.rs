@@ -45,7 +45,7 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// Of a core that runs `chain`. Takes all memory that it will need.
+    /// The lane of a core that runs `chain`. Takes all memory that it will need.
     pub(super) fn new(chain: &Chain, items: TypedItems) -> Lane {
         let (tickets, _, mut columns) = columns_of(chain, (0, 1), PLACES, 0);
         let item_len = items.layout.form().item_len;

@@ -1,3 +1,5 @@
+//! The line on which cores hear how far the sequencer is, beside their packets.
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;

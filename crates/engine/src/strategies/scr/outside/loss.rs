@@ -1,3 +1,5 @@
+//! Losses between a sequencer and its cores, drawn from a seed.
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -9,7 +9,7 @@ pub enum Recovery {
     /// They get them from each other.
     #[default]
     On,
-    /// The same with logs of so many records, to see what becomes of cores that lag.
+    /// They get them from each other, with logs of so many records, to see what becomes of cores that lag.
     Records(usize),
     /// Nothing: replicas may come to differ.
     Off,

@@ -18,7 +18,7 @@ pub(crate) struct Recovering {
 /// What a core that is behind gives away to be overwritten.
 struct Lent {
     chain: ChainCore,
-    /// Of the last step.
+    /// The stamp of the last step.
     last: Stamp,
 }
 
@@ -54,7 +54,7 @@ impl Recovering {
     }
 
     /// Between two batches, when `chain` has stepped what the replica says and `last` was the last: takes another's
-    /// state, answers who asks for this one. Says whether the core can go on.
+    /// state, answers a core that asked for this one. Says whether the core can go on.
     pub(super) fn exchange(&mut self, chain: &mut ChainCore, last: &mut Stamp) -> bool {
         if self.standing == Standing::Lending && !self.take_over(chain, last) {
             return false;

@@ -1,3 +1,5 @@
+//! Sequences a capture: puts the history that a chain needs before each packet.
+
 use io::capture::Record;
 use sequencer::{CoresOutOfRange, ETHERNET_LEN, Layout, Sequencer, Version, outer_ethernet};
 use thiserror::Error;
@@ -59,7 +61,7 @@ impl Sequencing {
         Sequencing::of(chain, chain.newest_items(), cores, has_ethernet)
     }
 
-    /// The same with history of this version.
+    /// A sequencing with history of this version.
     ///
     /// # Errors
     /// [`SequencingError`].
