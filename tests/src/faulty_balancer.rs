@@ -49,7 +49,7 @@ type Stock<K> = LoadBalancer<K>;
 pub struct Meta {
     balancer: nfs::load_balancer::Meta,
     flow: FiveTuple,
-    /// Of an ICMP error 1, and 2 if it comes from where what it quotes went.
+    /// 1 for an ICMP error, 2 for one that comes from where the packet that it quotes went, else 0.
     error: u32,
 }
 

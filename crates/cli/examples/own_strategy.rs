@@ -39,7 +39,7 @@ static INFO: StrategyInfo = StrategyInfo {
     ..StrategyInfo::new("blocks", "receive-side scaling; neighbouring entries of the table go to one core")
 };
 
-/// See above.
+/// Receive-side scaling by blocks of entries.
 pub struct Blocks;
 
 impl Strategy for Blocks {

@@ -92,3 +92,27 @@ fn a_test_program_runs_again_where_something_changed_that_it_depends_on() {
         assert!(build.run("tidy-1", "", "a").0.contains("runs"), "it reads all sources");
     }
 }
+
+/// Names in `tests/extended.txt` of which no test has one in the sources.
+fn unknown(list: &str, sources: &str) -> Vec<String> {
+    let names = list.lines().filter_map(|line| line.split_whitespace().next());
+    let is_unknown = |name: &&str| {
+        let function = name.rsplit("::").next().unwrap_or_default();
+        !sources.contains(&format!("fn {function}")) && !sources.contains(&format!("{function} {{"))
+    };
+    names.filter(is_unknown).map(str::to_owned).collect()
+}
+
+/// `./x test` leaves out tests by these names: a misspelt one would leave a long test where it was.
+#[test]
+fn long_tests_are_named_as_they_are() {
+    let mut sources = String::new();
+    for folder in ["tests/tests", "crates/cli/tests"] {
+        for entry in fs::read_dir(root().join(folder)).expect("a folder") {
+            sources += &fs::read_to_string(entry.expect("an entry").path()).unwrap_or_default();
+        }
+    }
+    let list = fs::read_to_string(root().join("tests/extended.txt")).expect("the list");
+    assert_eq!(unknown(&list, &sources), [""; 0]);
+    assert_eq!(unknown("no::such_test  for ever", &sources), ["no::such_test"]);
+}

@@ -20,7 +20,7 @@ pub(super) struct Flow {
     pub(super) deadline_ns: u64,
     pub(super) stage: Stage,
     pub(super) took_turn: bool,
-    /// Of a connection to a backend itself: what came last of it left as a service's, so the function has forgotten it.
+    /// Whether the last packet of a connection to a backend itself left as a service's, so that the function has forgotten it.
     pub(super) is_forgotten: bool,
 }
 

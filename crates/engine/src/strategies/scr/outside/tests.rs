@@ -326,7 +326,7 @@ fn run(seed: u64, functions: &str, break_it: impl Fn(&Chain, &mut Core)) -> (u64
     let mut turns = 0;
     while cores.cores.iter().any(|core| !core.has_ended) {
         turns += 1;
-        assert!(turns < 100_000, "seed {seed}: somebody waits for ever");
+        assert!(turns < 100_000, "seed {seed}: a core waits for ever");
         let core = draw.below(many) as usize;
         if stalled[core] == 0 && draw.below(20) == 0 {
             stalled[core] = draw.below(100);
