@@ -367,3 +367,15 @@ fn an_epoch_says_what_its_busiest_core_could_do() {
     assert_eq!(measured(&[(999, 10_000)]), None);
     assert_eq!(measured(&[(1_000, 0)]), None, "no time was measured");
 }
+
+/// An epoch counts whole, the one before it by three quarters.
+#[test]
+fn loads_of_earlier_epochs_count_less() {
+    let now = Choice { spreading: Spreading::Single, cores: 1 };
+    let mut chooser = Chooser::new(vec![now], now, ENTRIES);
+    let work = [Work { packets: PACKETS, busy_ns: 1_000_000 }];
+    for (load, known) in [(8, 8), (4, 10), (0, 8), (2, 8)] {
+        chooser.end_epoch(&[load; ENTRIES], &work, Span::default());
+        assert_eq!(chooser.loads[0], known, "behind {load}");
+    }
+}
