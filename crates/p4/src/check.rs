@@ -46,15 +46,27 @@ pub struct Mention {
     pub is_declaration: bool,
 }
 
-/// Checks a program and lowers it. What comes out is of use only if there were no errors. Where state is named is
-/// told beside it.
-pub fn check(name: &str, declarations: &[Declaration], sink: &mut Sink) -> (Program, Vec<Mention>) {
+/// What the checker made.
+pub struct Lowered {
+    /// The program, of use only if there were no errors.
+    pub program: Program,
+    /// Where it names what keeps state.
+    pub mentions: Vec<Mention>,
+    /// First bytes of what [`Statement::place`] counts, from 1.
+    pub starts: Vec<u32>,
+}
+
+/// Checks a program and lowers it.
+pub fn check(name: &str, declarations: &[Declaration], sink: &mut Sink) -> Lowered {
     let program = Program { name: name.to_owned(), ..Program::default() };
     let mut checker = Checker {
         sink,
         program,
         scopes: vec![HashMap::new()],
         body: Vec::new(),
+        place_now: 0,
+        starts: Vec::new(),
+        known_starts: HashMap::new(),
         mentions: Vec::new(),
         statements: 0,
         too_many: None,
@@ -81,7 +93,8 @@ pub fn check(name: &str, declarations: &[Declaration], sink: &mut Sink) -> (Prog
     if !checker.sink.is_full() {
         checker.architecture();
     }
-    (checker.program, checker.mentions)
+    let Checker { program, mentions, starts, .. } = checker;
+    Lowered { program, mentions, starts }
 }
 
 /// What is being checked: not everything may be called everywhere.
@@ -102,6 +115,10 @@ struct Checker<'a> {
     scopes: Vec<HashMap<Rc<str>, Entity>>,
     /// Where statements go.
     body: Vec<Statement>,
+    /// Where what is lowered is written: see [`Lowered::starts`].
+    place_now: u32,
+    starts: Vec<u32>,
+    known_starts: HashMap<u32, u32>,
     mentions: Vec<Mention>,
     statements: usize,
     /// That there are too many statements was reported.
@@ -187,10 +204,23 @@ impl Checker<'_> {
     fn emit(&mut self, kind: StatementKind) {
         self.statements += 1;
         if self.statements < MAX_STATEMENTS {
-            self.body.push(kind.into());
+            self.body.push(Statement { place: self.place_now, ..kind.into() });
         } else {
             self.too_many_statements();
         }
+    }
+
+    /// Runs `inner` for what is written from here on.
+    fn written_at<T>(&mut self, span: Span, inner: impl FnOnce(&mut Self) -> T) -> T {
+        let next = self.starts.len() as u32 + 1;
+        let place = *self.known_starts.entry(span.start).or_insert(next);
+        if place == next {
+            self.starts.push(span.start);
+        }
+        let outer = std::mem::replace(&mut self.place_now, place);
+        let result = inner(self);
+        self.place_now = outer;
+        result
     }
 
     /// Reported once, however often it is met.

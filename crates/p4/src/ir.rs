@@ -28,7 +28,7 @@ pub use statement::{
 };
 pub use tables::{
     Action, ActionCall, Column, Consistency, Counter, Entry, KeySet, MatchKind, Matching, Mentions, Meter,
-    MuTable, Register, SourcePlace, Table, TableKey, Unit, has_priorities,
+    MuTable, Register, SourcePlace, Table, TableKey, Unit, WrittenPlace, has_priorities,
 };
 pub use text::Line;
 pub use visit::visit_mut;
@@ -72,6 +72,9 @@ pub struct Program {
     pub compute_checksum: Vec<Statement>,
     /// What puts the packet together again.
     pub deparser: Vec<Statement>,
+    /// Where statements are written. The first place is empty: it stands for what has none.
+    #[serde(default)]
+    pub places: Vec<WrittenPlace>,
     /// Where things are, once stages are allocated.
     pub layout: Option<Layout>,
 }

@@ -60,7 +60,7 @@ pub mod syntax {
     }
 }
 
-use check::Mention;
+use check::{Lowered, Mention};
 use diagnostic::Sink;
 use source::Sources;
 
@@ -76,10 +76,11 @@ pub fn lower(name: &str, text: &str, options: &Options) -> Result<(ir::Program, 
     let short = Path::new(name)
         .file_name()
         .map_or_else(|| name.to_owned(), |name| name.to_string_lossy().into_owned());
-    let (mut program, mentions) = check::check(&short, &declarations, &mut sink);
+    let Lowered { mut program, mentions, starts } = check::check(&short, &declarations, &mut sink);
     match sink.errors() {
         0 => {
             place(&mut program, mentions, &sources);
+            program.places = written(&starts, &sources);
             Ok((program, sink.finish(sources)))
         }
         _ => Err(sink.finish(sources)),
@@ -100,6 +101,18 @@ fn place(program: &mut ir::Program, mut mentions: Vec<Mention>, sources: &Source
             named.used.push(place);
         }
     }
+}
+
+/// The places of statements, an empty one first.
+fn written(starts: &[u32], sources: &Sources) -> Vec<ir::WrittenPlace> {
+    let mut places = vec![ir::WrittenPlace::default(); starts.len() + 1];
+    let mut order: Vec<usize> = (0..starts.len()).collect();
+    order.sort_unstable_by_key(|at| starts[*at]);
+    let found = sources.places(order.iter().map(|at| starts[*at]));
+    for (at, place) in order.iter().zip(found) {
+        places[at + 1] = ir::WrittenPlace { place, text: sources.line(starts[*at]).to_owned() };
+    }
+    places
 }
 
 #[cfg(test)]

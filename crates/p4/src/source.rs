@@ -82,6 +82,15 @@ impl Sources {
         starts.map(|start| cursor.moved_to(start, &self.files)).collect()
     }
 
+    /// The line around a byte, without the spaces around it and the `\` of a macro at its end.
+    pub fn line(&self, start: u32) -> &str {
+        let (file, range) = self.locate(Span { start, end: start });
+        let (before, after) = file.text.split_at_checked(range.start).unwrap_or_default();
+        let from = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let to = range.start + after.find('\n').unwrap_or(after.len());
+        file.text.get(from..to).unwrap_or_default().trim().trim_end_matches('\\').trim_end()
+    }
+
     /// Line and column, from 1.
     pub fn position(&self, span: Span) -> (usize, usize) {
         let (file, range) = self.locate(span);

@@ -29,7 +29,7 @@ impl Checker<'_> {
             if self.sink.is_full() || self.too_many.is_some() {
                 return;
             }
-            self.statement(statement);
+            self.written_at(statement.span, |checker| checker.statement(statement));
         }
     }
 

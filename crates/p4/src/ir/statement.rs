@@ -56,6 +56,9 @@ pub struct Statement {
     /// Whether it is done before that stage's look-ups.
     #[serde(default)]
     pub before: bool,
+    /// Where it is written: an index in [`Program::places`](super::Program::places).
+    #[serde(default)]
+    pub place: u32,
     /// What it does.
     #[serde(flatten)]
     pub kind: StatementKind,
@@ -63,7 +66,7 @@ pub struct Statement {
 
 impl From<StatementKind> for Statement {
     fn from(kind: StatementKind) -> Statement {
-        Statement { stage: 0, before: false, kind }
+        Statement { stage: 0, before: false, place: 0, kind }
     }
 }
 

@@ -24,6 +24,15 @@ impl fmt::Display for SourcePlace {
     }
 }
 
+/// Where a statement is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WrittenPlace {
+    /// Where it begins.
+    pub place: SourcePlace,
+    /// The line there, without the spaces around it.
+    pub text: String,
+}
+
 /// Where the sources name something that keeps state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mentions {

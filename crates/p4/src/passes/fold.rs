@@ -75,7 +75,7 @@ impl Folder<'_> {
     }
 
     fn statement(&self, statement: Statement, known: &mut Known, folded: &mut Vec<Statement>) {
-        let (stage, before) = (statement.stage, statement.before);
+        let (stage, before, place) = (statement.stage, statement.before, statement.place);
         match statement.kind {
             StatementKind::Compute { to, value } => {
                 let computed = self.computed(to, &value).map(Operand::Constant);
@@ -85,7 +85,8 @@ impl Folder<'_> {
                     Compute::Copy { from } => known.set(to, from),
                     _ => known.forget(to),
                 }
-                folded.push(Statement { stage, before, kind: StatementKind::Compute { to, value } });
+                let kind = StatementKind::Compute { to, value };
+                folded.push(Statement { stage, before, place, kind });
             }
             StatementKind::If { condition: Operand::Constant(constant), then, otherwise } => {
                 let taken = if constant.value == 1 { then } else { otherwise };
@@ -108,6 +109,7 @@ impl Folder<'_> {
                     folded.push(Statement {
                         stage,
                         before,
+                        place,
                         kind: StatementKind::If { condition, then, otherwise },
                     });
                 }
@@ -119,13 +121,13 @@ impl Folder<'_> {
                     self.program.visit_writes(&body, &mut |field| {
                         known.forget(field);
                     });
-                    folded.push(Statement { stage, before, kind: StatementKind::Scope { body } });
+                    folded.push(Statement { stage, before, place, kind: StatementKind::Scope { body } });
                 } else {
                     folded.extend(body);
                 }
             }
             kind => {
-                let statement = Statement { stage, before, kind };
+                let statement = Statement { stage, before, place, kind };
                 self.program.visit_writes(std::slice::from_ref(&statement), &mut |field| {
                     known.forget(field);
                 });
