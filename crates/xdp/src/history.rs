@@ -1,0 +1,196 @@
+//! What a replica has to know of other replicas' packets: *f(p)* of SCR's §3, found by a slice of the program.
+//!
+//! The slice holds what state is written from: the writes, what they read, what that is computed from, and under which
+//! conditions. Fields that it reads and that the parser or the architecture sets are the item of a packet.
+
+use std::collections::BTreeSet;
+
+use p4::ir::{FieldId, FieldKind, Program, Standard, Statement, StatementKind};
+
+/// Bytes of the header before the ring of items.
+pub const HEADER_BYTES: usize = 48;
+
+/// What the header begins with.
+const MAGIC: [u8; 4] = *b"PLHI";
+
+/// The version of the format whose items are named fields.
+const VERSION: u8 = 3;
+
+/// A field of an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Which field of the program.
+    pub field: FieldId,
+    /// Its name in the program.
+    pub name: String,
+    /// Its bits.
+    pub width: u32,
+    /// Where it is in an item, in bytes.
+    pub offset: usize,
+    /// Its bytes in an item, big-endian.
+    pub bytes: usize,
+}
+
+/// What is told of a packet to replicas that do not get it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Item {
+    /// Its fields, in the order of the program's declarations.
+    pub parts: Vec<Part>,
+    /// Its bytes.
+    pub bytes: usize,
+}
+
+impl Item {
+    /// The layout's name: `hdr.ipv4.src_addr:32 hdr.tcp.dst_port:16`.
+    pub fn layout(&self) -> String {
+        let parts = self.parts.iter().map(|part| format!("{}:{}", part.name, part.width));
+        parts.collect::<Vec<_>>().join(" ")
+    }
+
+    /// The layout's number in the header: FNV-1a over its name, 64 bits.
+    pub fn number(&self) -> u64 {
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        self.layout().bytes().fold(0xcbf2_9ce4_8422_2325, step)
+    }
+
+    /// The item of a packet whose fields have these values before the ingress.
+    pub fn of(&self, values: &[u128]) -> Vec<u8> {
+        let bytes = |part: &Part| {
+            let value = values.get(part.field as usize).copied().unwrap_or_default();
+            value.to_be_bytes()[16 - part.bytes..].to_vec()
+        };
+        self.parts.iter().flat_map(bytes).collect()
+    }
+}
+
+/// Where a packet stands in the stream, and who gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Its number, from 0.
+    pub sequence: u64,
+    /// When it came, in ns.
+    pub time_ns: u64,
+    /// The replica that gets it.
+    pub replica: u16,
+    /// The port by which it came.
+    pub port: u16,
+}
+
+/// The history before a packet as bytes: header and ring.
+///
+/// ```text
+///  0        4         5       6      8     16        24       32         34
+///  | PLHI   | version | zero  | link | seq | time_ns | layout | item_len | ring_items
+///  34           36      38       40        42     44         46     48
+///  | ring_items | count | oldest | replica | port | out_port | zero | ring ...
+/// ```
+///
+/// `ring` has its slots one after the other; that of packet *s* is *s* mod `ring_items`. `count` of them are valid: those of
+/// packets `sequence - count` on.
+pub fn prefix(item: &Item, arrival: Arrival, ring: &[u8], count: u16) -> Vec<u8> {
+    let slots = ring.len().checked_div(item.bytes).unwrap_or_default() as u64;
+    let oldest = arrival.sequence.saturating_sub(count.into()).checked_rem(slots).unwrap_or_default();
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend([VERSION, 0, 0, 1]);
+    bytes.extend(arrival.sequence.to_be_bytes());
+    bytes.extend(arrival.time_ns.to_be_bytes());
+    bytes.extend(item.number().to_be_bytes());
+    for number in [item.bytes as u16, slots as u16, count, oldest as u16, arrival.replica, arrival.port, 0, 0] {
+        bytes.extend(number.to_be_bytes());
+    }
+    bytes.extend(ring);
+    bytes
+}
+
+/// The part of a program that state depends on.
+#[derive(Clone, Debug, Default)]
+pub struct Slice {
+    fields: BTreeSet<FieldId>,
+}
+
+impl Slice {
+    /// The slice of a program's ingress. Cost: the statements times the fields that state depends on.
+    pub fn of(program: &Program) -> Slice {
+        let mut slice = Slice::default();
+        loop {
+            let before = slice.fields.len();
+            slice.grow(program, &program.ingress);
+            if slice.fields.len() == before {
+                return slice;
+            }
+        }
+    }
+
+    /// Whether replay has to do a statement.
+    pub fn keeps(&self, program: &Program, statement: &Statement) -> bool {
+        let any = |body: &[Statement]| body.iter().any(|statement| self.keeps(program, statement));
+        match &statement.kind {
+            // What ends a block or an action decides on all behind it.
+            StatementKind::Leave | StatementKind::Exit => true,
+            StatementKind::If { then, otherwise, .. } => any(then) || any(otherwise),
+            StatementKind::Scope { body } => any(body),
+            StatementKind::Apply { table, hit, action_run } => {
+                let actions = &program.tables[*table as usize].actions;
+                let mut actions = actions.iter().map(|action| &program.actions[*action as usize]);
+                let told = hit.iter().chain(action_run).any(|field| self.fields.contains(field));
+                told || actions.any(|action| {
+                    any(&action.body) || action.parameters.iter().any(|field| self.fields.contains(field))
+                })
+            }
+            kind => {
+                let mut is_read = false;
+                kind.writes(program, &mut |field| is_read |= self.fields.contains(&field));
+                is_read || kind.writes_state()
+            }
+        }
+    }
+
+    /// The item of a packet.
+    pub fn item(&self, program: &Program) -> Item {
+        let inputs = inputs(program);
+        let mut item = Item::default();
+        for field in self.fields.iter().filter(|field| inputs.contains(field)) {
+            let declared = &program.fields[*field as usize];
+            let bytes = declared.width.div_ceil(8) as usize;
+            let (name, width, offset) = (declared.name.clone(), declared.width, item.bytes);
+            item.parts.push(Part { field: *field, name, width, offset, bytes });
+            item.bytes += bytes;
+        }
+        item
+    }
+
+    fn grow(&mut self, program: &Program, body: &[Statement]) {
+        for statement in body {
+            if !self.keeps(program, statement) {
+                continue;
+            }
+            let fields = &mut self.fields;
+            statement.kind.reads(program, &mut |field| _ = fields.insert(field));
+            match &statement.kind {
+                StatementKind::If { then, otherwise, .. } => {
+                    self.grow(program, then);
+                    self.grow(program, otherwise);
+                }
+                StatementKind::Scope { body } => self.grow(program, body),
+                StatementKind::Apply { table, .. } => {
+                    for action in &program.tables[*table as usize].actions {
+                        self.grow(program, &program.actions[*action as usize].body);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Fields that may be anything but 0 before the ingress: what parser, checksums and architecture set.
+fn inputs(program: &Program) -> BTreeSet<FieldId> {
+    let Standard { ingress_port, packet_length, ingress_global_timestamp, parser_error, .. } = program.standard;
+    let mut inputs = BTreeSet::from([ingress_port, packet_length, ingress_global_timestamp, parser_error]);
+    let bodies = program.parser.iter().map(|state| &state.body).chain([&program.verify_checksum]);
+    for body in bodies {
+        program.visit_writes(body, &mut |field| _ = inputs.insert(field));
+    }
+    debug_assert!(inputs.iter().all(|field| program.fields[*field as usize].kind != FieldKind::Renamed));
+    inputs
+}

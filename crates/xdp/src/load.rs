@@ -1,0 +1,261 @@
+//! A compiled program in the kernel: packets go through it one by one, and its state is read back.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use aya::maps::Map;
+use aya::programs::{ProgramError, Xdp};
+use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
+
+use crate::Compiled;
+use crate::history::HEADER_BYTES;
+use crate::map;
+use crate::state::{Member, TABLE_HEAD_BYTES, TableLayout};
+
+/// `XDP_DROP` and `XDP_TX` of linux/bpf.h.
+const DROP: u32 = 1;
+const TX: u32 = 3;
+
+/// The longest packet that `BPF_PROG_TEST_RUN` takes in one piece, with its history.
+pub const MAX_BYTES: usize = 3520;
+
+/// The programs of an object.
+const PROGRAMS: [&str; 2] = ["paceline_try", "paceline_core"];
+
+/// Why a program is not in the kernel, or gives no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// This process has no rights to load programs.
+    #[error("the kernel does not let this process load BPF programs: {0}\nIt needs root, or CAP_BPF and CAP_NET_ADMIN.")]
+    NoRights(String),
+    /// The verifier refuses it: a defect of the compiler.
+    #[error("the kernel's verifier refuses `{program}`, which is a defect of Paceline:\n{log}")]
+    Refused {
+        /// Which program of the object.
+        program: String,
+        /// What the verifier says.
+        log: String,
+    },
+    /// Anything else.
+    #[error("{what}: {error}")]
+    Failed {
+        /// What was tried.
+        what: String,
+        /// What came.
+        error: String,
+    },
+}
+
+fn failed(what: &str) -> impl Fn(&dyn std::fmt::Display) -> LoadError + use<> {
+    let what = what.to_owned();
+    move |error| LoadError::Failed { what: what.clone(), error: error.to_string() }
+}
+
+/// What a packet came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The port by which it leaves and its bytes; nothing if it is dropped.
+    pub out: Option<(u16, Vec<u8>)>,
+    /// How long a run took.
+    pub took: Duration,
+}
+
+/// The entries of a muTable: keys to values.
+pub type TableEntries = BTreeMap<Vec<u128>, Vec<u128>>;
+
+/// A muTable of a replica as it was read back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadTable {
+    /// Its entries.
+    pub entries: TableEntries,
+    /// Writes that found no room.
+    pub refused: u64,
+    /// Of these, those for which the table had room, but not where their keys may be.
+    pub crowded: u64,
+}
+
+/// A program in the kernel, with the state of some replicas.
+pub struct Loaded<'a> {
+    compiled: &'a Compiled,
+    ebpf: Ebpf,
+}
+
+impl<'a> Loaded<'a> {
+    /// Loads all programs of an object. With `repeats`, items are replayed even if they were before, to measure them.
+    ///
+    /// # Errors
+    /// This process has no rights, or the kernel refuses a program.
+    pub fn load(
+        compiled: &'a Compiled,
+        object: &[u8],
+        replicas: u32,
+        repeats: bool,
+    ) -> Result<Loaded<'a>, LoadError> {
+        let names = maps(compiled);
+        let repeats = u32::from(repeats);
+        let mut loader = EbpfLoader::new();
+        names.iter().for_each(|name| _ = loader.map_max_entries(name, replicas));
+        loader.override_global("repeats", &repeats, true);
+        let mut ebpf = loader.load(object).map_err(|error| match is_refused_right(&error) {
+            true => LoadError::NoRights(error.to_string()),
+            false => failed("cannot load the object")(&with_causes(&error)),
+        })?;
+        for name in PROGRAMS {
+            let program: &mut Xdp = ebpf
+                .program_mut(name)
+                .ok_or(ProgramError::NotLoaded)
+                .and_then(TryInto::try_into)
+                .map_err(|error| failed(name)(&error))?;
+            program.load().map_err(|error| not_loaded(name, error))?;
+        }
+        Ok(Loaded { compiled, ebpf })
+    }
+
+    /// Takes a packet with its history before it through the program, `times` times.
+    ///
+    /// # Errors
+    /// The kernel refuses the packet, or the program does not know the history.
+    pub fn packet(&self, bytes: &[u8], times: u32) -> Result<Answer, LoadError> {
+        let name = PROGRAMS[0];
+        let program: &Xdp = self
+            .ebpf
+            .program(name)
+            .ok_or(ProgramError::NotLoaded)
+            .and_then(TryInto::try_into)
+            .map_err(|error| failed(name)(&error))?;
+        let mut out = vec![0; MAX_BYTES + 512];
+        let options = TestRunOptions {
+            data_in: Some(bytes),
+            data_out: Some(&mut out),
+            repeat: times,
+            ..TestRunOptions::default()
+        };
+        let result = program.test_run(options).map_err(|error| failed("BPF_PROG_TEST_RUN")(&with_causes(&error)))?;
+        out.truncate(result.data_size_out as usize);
+        let before = HEADER_BYTES + ring_bytes(bytes);
+        match (result.return_value, out.get(44..46), out.get(before..)) {
+            (DROP, ..) => Ok(Answer { out: None, took: result.duration }),
+            (TX, Some(port), Some(packet)) => {
+                let port = u16::from_be_bytes([port[0], port[1]]);
+                Ok(Answer { out: Some((port, packet.to_vec())), took: result.duration })
+            }
+            (other, ..) => Err(failed("the program's answer")(&other)),
+        }
+    }
+
+    /// A muTable of a replica.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn mu_table(&self, at: usize, replica: u32) -> Result<ReadTable, LoadError> {
+        let layout = &self.compiled.mu_tables[at];
+        let bytes = self.read(&layout.name, replica, layout.bytes())?;
+        Ok(read_table(layout, &bytes))
+    }
+
+    /// The values of a register of a replica.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn register(&self, at: usize, replica: u32) -> Result<Vec<u128>, LoadError> {
+        let (name, bytes, size) = &self.compiled.registers[at];
+        let value = self.read(name, replica, bytes * *size as usize)?;
+        Ok(value.chunks_exact(*bytes).map(number).collect())
+    }
+
+    /// Packets and bytes of each count of a counter, of one replica's own packets.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn counter(&self, at: usize, replica: u32) -> Result<Vec<(u64, u64)>, LoadError> {
+        let (name, size) = &self.compiled.counters[at];
+        let value = self.read(name, replica, 16 * *size as usize)?;
+        Ok(value.chunks_exact(16).map(|pair| (number(&pair[..8]) as u64, number(&pair[8..]) as u64)).collect())
+    }
+
+    /// Packets whose item never came to a replica.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn missed(&self, replica: u32) -> Result<u64, LoadError> {
+        let value = self.read("progress", replica, 16)?;
+        Ok(number(&value[8..]) as u64)
+    }
+
+    fn read(&self, name: &str, replica: u32, bytes: usize) -> Result<Vec<u8>, LoadError> {
+        let name = format!("{name}_map");
+        let failed = failed(&format!("cannot read the map `{name}`"));
+        let Some(Map::Array(data)) = self.ebpf.map(&name) else { return Err(failed(&"it is not there")) };
+        // The kernel writes values in whole words.
+        let mut value = vec![0; bytes.next_multiple_of(8)];
+        map::read(data.fd().as_fd(), replica, &mut value).map_err(|error| failed(&error))?;
+        value.truncate(bytes);
+        Ok(value)
+    }
+}
+
+/// The maps that have an element for each replica.
+fn maps(compiled: &Compiled) -> Vec<String> {
+    let tables = compiled.mu_tables.iter().map(|layout| &layout.name);
+    let registers = compiled.registers.iter().map(|(name, ..)| name);
+    let counters = compiled.counters.iter().map(|(name, _)| name);
+    let all = tables.chain(registers).chain(counters).map(String::as_str);
+    all.chain(["progress"]).map(|name| format!("{name}_map")).collect()
+}
+
+/// Bytes of the ring in front of a packet, as its header says.
+fn ring_bytes(bytes: &[u8]) -> usize {
+    let field = |at: usize| bytes.get(at..at + 2).map_or(0, |pair| usize::from(u16::from_be_bytes([pair[0], pair[1]])));
+    field(32) * field(34)
+}
+
+fn read_table(layout: &TableLayout, bytes: &[u8]) -> ReadTable {
+    let (head, slots) = bytes.split_at(TABLE_HEAD_BYTES);
+    let of = |entry: &[u8], members: &[Member]| {
+        members.iter().map(|member| number(&entry[member.offset..member.offset + member.bytes])).collect()
+    };
+    let slots = slots.chunks_exact(layout.entry_bytes).take(layout.slots as usize);
+    let used = slots.filter(|entry| entry[layout.used.offset] != 0);
+    ReadTable {
+        entries: used.map(|entry| (of(entry, &layout.keys), of(entry, &layout.values))).collect(),
+        refused: number(&head[8..16]) as u64,
+        crowded: number(&head[16..24]) as u64,
+    }
+}
+
+/// A number as this machine has it in memory.
+fn number(bytes: &[u8]) -> u128 {
+    let byte = |value: u128, byte: &u8| value << 8 | u128::from(*byte);
+    if cfg!(target_endian = "little") { bytes.iter().rev().fold(0, byte) } else { bytes.iter().fold(0, byte) }
+}
+
+fn not_loaded(name: &str, error: ProgramError) -> LoadError {
+    match error {
+        ProgramError::LoadError { io_error, .. } if io_error.kind() == io::ErrorKind::PermissionDenied && io_error.raw_os_error() == Some(libc::EPERM) => {
+            LoadError::NoRights(io_error.to_string())
+        }
+        ProgramError::LoadError { verifier_log, .. } => {
+            LoadError::Refused { program: name.to_owned(), log: verifier_log.to_string() }
+        }
+        error => failed(&format!("cannot load `{name}`"))(&with_causes(&error)),
+    }
+}
+
+/// Whether an error is the kernel's EPERM.
+fn is_refused_right(error: &(dyn Error + 'static)) -> bool {
+    causes(error).any(|cause| {
+        let error = cause.downcast_ref::<io::Error>();
+        error.is_some_and(|error| error.raw_os_error() == Some(libc::EPERM))
+    })
+}
+
+fn with_causes(error: &(dyn Error + 'static)) -> String {
+    causes(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| (*error).source())
+}

@@ -1,0 +1,85 @@
+/* What operations of P4 are in C, for programs that `paceline p4 compile --target xdp` writes. A value is a u64 whose
+ * bits past its width are 0. */
+#pragma once
+#include "bpf.h"
+
+typedef long long s64;
+
+enum { MAP_DEVMAP = 14 };
+/* Which CPU this is. */
+static u32 (*const cpu_number)(void) = (void *)8;
+/* The port of packets that are dropped, as in v1model. */
+enum { DROP_PORT = 511 };
+
+/* The history before a packet: docs/xdp.md. */
+enum {
+    HISTORY_MAGIC = 0x504c4849,
+    HISTORY_VERSION = 3,
+    HISTORY_BYTES = 48,
+};
+
+INLINE u64 be8(const u8 *at) { return *at; }
+INLINE u64 be16(const u8 *at) { return NET16(*(const u16 *)at); }
+INLINE u64 be32(const u8 *at) { return NET32(*(const u32 *)at); }
+INLINE u64 be64(const u8 *at) { return be32(at) << 32 | be32(at + 4); }
+
+INLINE void put16(u8 *at, u64 value) { *(u16 *)at = NET16((u16)value); }
+INLINE void put32(u8 *at, u64 value) { *(u32 *)at = NET32((u32)value); }
+INLINE void put64(u8 *at, u64 value) { put32(at, value >> 32), put32(at + 4, value); }
+
+/* As a number with a sign. */
+INLINE s64 sign(u64 value, u32 width) { return (s64)(value << (64 - width)) >> (64 - width); }
+
+INLINE u64 saturating_add(u64 a, u64 b, u64 most) {
+    u64 sum = a + b;
+    return sum < a || sum > most ? most : sum;
+}
+
+INLINE u64 saturating_subtract(u64 a, u64 b) { return a > b ? a - b : 0; }
+
+INLINE u64 width_mask(u32 width) { return ~0ull >> (64 - width); }
+
+/* `sum` went past the 64 bits of a number with a sign if `is_past`, to the side of `a`. */
+INLINE u64 clamped(s64 a, s64 sum, u64 is_past, u32 width) {
+    s64 most = (s64)(width_mask(width) >> 1), least = -most - 1;
+    if (is_past)
+        sum = a < 0 ? least : most;
+    return (u64)(sum < least ? least : sum > most ? most : sum) & width_mask(width);
+}
+
+INLINE u64 signed_saturating_add(u64 left, u64 right, u32 width) {
+    s64 a = sign(left, width), b = sign(right, width), sum = (s64)((u64)a + (u64)b);
+    return clamped(a, sum, ((a ^ sum) & (b ^ sum)) < 0, width);
+}
+
+INLINE u64 signed_saturating_subtract(u64 left, u64 right, u32 width) {
+    s64 a = sign(left, width), b = sign(right, width), rest = (s64)((u64)a - (u64)b);
+    return clamped(a, rest, ((a ^ b) & (a ^ rest)) < 0, width);
+}
+
+/* By any distance. */
+INLINE u64 shift_left(u64 value, u64 by) { return by > 63 ? 0 : value << by; }
+INLINE u64 shift_right(u64 value, u64 by) { return by > 63 ? 0 : value >> by; }
+INLINE u64 signed_shift_right(u64 value, u64 by, u32 width) { return (u64)(sign(value, width) >> (by > 63 ? 63 : by)); }
+
+/* What spreads keys over a table: one step for each key. Replicas agree, for `seed` is the same in all of them. */
+INLINE u64 spread(u64 hash, u64 key) {
+    hash = (hash ^ key) * 0x9e3779b97f4a7c15ull;
+    return hash ^ hash >> 32;
+}
+
+/* RFC 1071. */
+INLINE u64 internet_checksum(u64 sum) {
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    return ~sum & 0xffff;
+}
+
+/* One byte more of a CRC with its bits reflected. */
+INLINE u64 crc(u64 crc, u64 byte, u64 polynomial) {
+    crc ^= byte;
+    for (int bit = 0; bit < 8; bit++)
+        crc = crc & 1 ? crc >> 1 ^ polynomial : crc >> 1;
+    return crc;
+}

@@ -1,0 +1,220 @@
+//! The whole file of C: packet, state, parser, blocks, and what is loaded.
+
+use p4::ir::Program;
+
+use crate::Strategy;
+use crate::body::{Bodies, PARAMETERS};
+use crate::expression::load;
+use crate::history::{Item, Slice};
+use crate::names::Names;
+use crate::parse;
+use crate::state;
+use crate::writer::Writer;
+
+/// Items in a ring at most: a replica for each of them and one more. All but one bits of a number of 4.
+pub const MAX_RING_ITEMS: u32 = 15;
+
+/// The C of a program that [has no refusals](crate::subset::refusals).
+pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item) -> String {
+    let names = &Names::of(program);
+    let mut out = Writer::new(program);
+    let out = &mut out;
+    let scr = strategy == Strategy::Scr;
+    out.line(format!("// {} as XDP programs, strategy {strategy}: written by `paceline p4 compile`.", program.name));
+    out.line("#include \"paceline.h\"");
+    out.line("");
+    out.line("// Set where it is loaded: what spreads keys over tables; the interface whose packets come by port 1; whether items");
+    out.line("// are replayed again and again, to measure them.");
+    out.line("const volatile u64 seed = 0x5ca1ab1e;");
+    out.line("const volatile u32 outside = 0;");
+    out.line("const volatile u32 repeats = 0;");
+    out.line("");
+    state::write(program, names, out);
+    packet(program, names, out);
+    let mut bodies = Bodies { program, names, slice: None, labels: 0 };
+    let blocks: [(&str, &[_]); 4] = [
+        ("verify_checksum", &program.verify_checksum),
+        ("ingress", &program.ingress),
+        ("egress", &program.egress),
+        ("compute_checksum", &program.compute_checksum),
+    ];
+    parse::parser(&bodies, out);
+    bodies.tables(&blocks.map(|(_, body)| body), out);
+    for (name, body) in blocks {
+        bodies.block(name, body, out);
+    }
+    parse::deparser(&bodies, out);
+    if scr {
+        bodies.slice = Some(slice);
+        bodies.tables(&[&program.ingress], out);
+        bodies.block("ingress", &program.ingress, out);
+    }
+    whole(program, names, out);
+    history(program, names, item, scr, out);
+    entries(scr, out);
+    std::mem::replace(out, Writer::new(program)).finish()
+}
+
+fn packet(program: &Program, names: &Names, out: &mut Writer<'_>) {
+    out.line("// A packet on its way: every field of the program, and where its headers are.");
+    out.line("struct packet {");
+    for (at, field) in (0..).zip(&program.fields) {
+        out.line(format!("u64 {}; // {}:{}", names.field(at), field.name, field.width));
+    }
+    names.headers.iter().for_each(|header| out.line(format!("u8 *{header}_at;")));
+    out.line("u64 unused;");
+    out.line("};");
+    out.line("");
+}
+
+/// One packet through the whole program, as the reference does it.
+fn whole(program: &Program, names: &Names, out: &mut Writer<'_>) {
+    let standard = program.standard;
+    let name = |field| names.field(field);
+    let set = |field: u32, value: &str| {
+        let width = program.fields[field as usize].width;
+        format!("p->{} = {};", names.field(field), crate::expression::masked(value, width))
+    };
+    let spec = name(standard.egress_spec);
+    out.line("// Gives the port by which the packet leaves, or DROP_PORT.");
+    out.line(format!("INLINE u64 run({PARAMETERS}, u8 *data, u8 *end, u64 port, u64 time_ns) {{"));
+    out.line(set(standard.ingress_port, "port"));
+    out.line(set(standard.packet_length, "(u64)(end - data)"));
+    out.line(set(standard.ingress_global_timestamp, "time_ns / 1000"));
+    out.line("parse(p, s, data, end);");
+    out.line("verify_checksum(p, s);");
+    out.line("ingress(p, s);");
+    out.line(format!("u64 leaves = p->{spec};"));
+    out.line("if (leaves == DROP_PORT)");
+    out.line("    return DROP_PORT;");
+    out.line(set(standard.egress_port, "leaves"));
+    out.line(set(standard.egress_rid, "0"));
+    out.line(set(standard.instance_type, "0"));
+    out.line(set(standard.egress_global_timestamp, "time_ns / 1000"));
+    out.line("egress(p, s);");
+    out.line(format!("if (p->{spec} == DROP_PORT)"));
+    out.line("    return DROP_PORT;");
+    out.line("compute_checksum(p, s);");
+    out.line("deparse(p, end);");
+    out.line("return leaves;");
+    out.end();
+}
+
+/// What comes before a packet: its header is read, and its items are replayed.
+fn history(program: &Program, names: &Names, item: &Item, scr: bool, out: &mut Writer<'_>) {
+    out.line(format!("// Items: {}", if item.parts.is_empty() { "none".to_owned() } else { item.layout() }));
+    out.line(format!("enum {{ ITEM_BYTES = {}, MAX_RING_ITEMS = {MAX_RING_ITEMS} }};", item.bytes));
+    out.line(format!("#define LAYOUT {:#x}ull", item.number()));
+    out.line("");
+    out.line("struct history {");
+    out.line("u64 sequence, time_ns;");
+    out.line("u32 ring_items, count, oldest, replica, port;");
+    out.line("};");
+    out.line("");
+    out.line("INLINE int read_history(struct history *h, u8 *data, u8 *end) {");
+    out.line("if (data + HISTORY_BYTES > end || be32(data) != HISTORY_MAGIC || data[4] != HISTORY_VERSION)");
+    out.line("    return 0;");
+    out.line("h->sequence = be64(data + 8);");
+    out.line("h->time_ns = be64(data + 16);");
+    out.line("h->ring_items = be16(data + 34);");
+    out.line("h->count = be16(data + 36);");
+    out.line("h->oldest = be16(data + 38);");
+    out.line("h->replica = be16(data + 40);");
+    out.line("h->port = be16(data + 42);");
+    out.line("return be64(data + 24) == LAYOUT && be16(data + 32) == ITEM_BYTES && h->ring_items <= MAX_RING_ITEMS &&");
+    out.line("       h->count <= h->ring_items && (!h->count || h->oldest < h->ring_items) && h->count <= h->sequence;");
+    out.end();
+    if !scr {
+        return;
+    }
+    out.line("INLINE void take(struct packet *p, const u8 *item) {");
+    for part in &item.parts {
+        let bits = part.bytes as u32 * 8;
+        out.line(format!("p->{} = {};", names.field(part.field), load("item", part.offset as u32 * 8, bits)));
+    }
+    out.line("(void)p, (void)item;");
+    out.end();
+    let _ = program;
+    out.line("// SCR, section 3.2: replay precedes the packet itself. An item that was replayed before is passed over.");
+    out.line("INLINE int catch_up(struct state *s, const struct history *h, u8 *ring, u8 *end) {");
+    out.line("_Pragma(\"clang loop unroll(disable)\")");
+    out.line("for (u32 at = 0; at < MAX_RING_ITEMS && at < h->count; at++) {");
+    out.line("u64 number = h->sequence - h->count + at;");
+    out.line("u32 slot = h->oldest + at;");
+    out.line("slot = (slot >= h->ring_items ? slot - h->ring_items : slot) & MAX_RING_ITEMS;");
+    out.line("u8 *item = ring + slot * ITEM_BYTES;");
+    out.line("if (item + ITEM_BYTES > end)");
+    out.line("    return 0;");
+    out.line("if (number < s->progress->next && !repeats)");
+    out.line("    continue;");
+    out.line("if (number > s->progress->next)");
+    out.line("    s->progress->missed += number - s->progress->next;");
+    out.line("s->progress->next = number + 1;");
+    out.line("struct packet p = {};");
+    out.line("take(&p, item);");
+    out.line("replay_ingress(&p, s);");
+    out.line("}");
+    out.line("if (h->sequence > s->progress->next)");
+    out.line("    s->progress->missed += h->sequence - s->progress->next;");
+    out.line("s->progress->next = h->sequence + 1;");
+    out.line("return 1;");
+    out.end();
+}
+
+fn entries(scr: bool, out: &mut Writer<'_>) {
+    out.line("// Where packets leave: the interface of each port.");
+    out.line("struct {");
+    out.line("NUMBER(type, MAP_DEVMAP);");
+    out.line("NUMBER(max_entries, 512);");
+    out.line("TYPE(key, u32);");
+    out.line("TYPE(value, u32);");
+    out.line("} ports SEC(\".maps\");");
+    out.line("");
+    out.line("// For tests (BPF_PROG_TEST_RUN): a packet with history before it stays as long as it is, and the port by which it");
+    out.line("// leaves is written into the header.");
+    out.line("SEC(\"xdp\") int paceline_try(struct xdp_md *ctx) {");
+    out.line("u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end;");
+    with_history(scr, out);
+    out.line("u64 leaves = run(&p, &s, packet, end, h.port, h.time_ns);");
+    out.line("put16(data + 44, leaves);");
+    out.line("return leaves == DROP_PORT ? XDP_DROP : XDP_TX;");
+    out.end();
+    out.line("// Behind a cpumap: one replica, or one shard, on each CPU.");
+    out.line("SEC(\"xdp/cpumap\") int paceline_core(struct xdp_md *ctx) {");
+    out.line("u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end;");
+    if scr {
+        with_history(scr, out);
+        out.line("u64 leaves = run(&p, &s, packet, end, h.port, h.time_ns);");
+        out.line("if (leaves == DROP_PORT || adjust_head(ctx, packet - data))");
+        out.line("    return XDP_DROP;");
+    } else {
+        out.line("struct state s;");
+        out.line("if (!find_state(&s, cpu_number()))");
+        out.line("    return XDP_ABORTED;");
+        out.line("struct packet p = {};");
+        out.line("u64 leaves = run(&p, &s, data, end, outside && ctx->ingress_ifindex == outside, clock_ns());");
+        out.line("if (leaves == DROP_PORT)");
+        out.line("    return XDP_DROP;");
+    }
+    out.line("return redirect_map(&ports, leaves, XDP_DROP);");
+    out.end();
+    out.line("char LICENSE[] SEC(\"license\") = \"Dual MIT/GPL\";");
+}
+
+/// Reads the header, finds the replica's state, replays the items; `packet` is where the packet itself begins.
+fn with_history(scr: bool, out: &mut Writer<'_>) {
+    out.line("struct history h;");
+    out.line("struct state s;");
+    out.line("if (!read_history(&h, data, end) || !find_state(&s, h.replica))");
+    out.line("    return XDP_ABORTED;");
+    if scr {
+        out.line("if (!catch_up(&s, &h, data + HISTORY_BYTES, end))");
+        out.line("    return XDP_ABORTED;");
+        out.line("u8 *packet = data + HISTORY_BYTES + h.ring_items * ITEM_BYTES;");
+    } else {
+        out.line("u8 *packet = data + HISTORY_BYTES;");
+    }
+    out.line("if (packet > end)");
+    out.line("    return XDP_ABORTED;");
+    out.line("struct packet p = {};");
+}

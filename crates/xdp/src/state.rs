@@ -1,0 +1,232 @@
+//! State as C: a struct for each muTable, register and counter, which is the value of an array map, one for each replica.
+//!
+//! A muTable is a hash table without a bucket's pointer: an entry is in one of [`PROBES`] slots behind the one that its
+//! keys hash to, in a table of four times its size. It never forgets an entry, so the first free slot ends a search.
+
+use p4::ir::{Matching, MuTable, Object, Program};
+
+use crate::names::{self, Names};
+use crate::writer::Writer;
+
+/// Slots that an entry may be in.
+pub const PROBES: u32 = 32;
+
+/// Slots for each entry: with a quarter of them used, 32 in a row are used once in 10^9 insertions.
+const SLOTS_PER_ENTRY: u64 = 4;
+
+/// A member of a struct.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its name in C.
+    pub name: String,
+    /// Its bytes: 1, 2, 4 or 8.
+    pub bytes: usize,
+    /// Where it is.
+    pub offset: usize,
+}
+
+/// How a muTable lies in memory.
+#[derive(Clone, Debug)]
+pub struct TableLayout {
+    /// The name of its map and its struct.
+    pub name: String,
+    /// Keys in the order of the program.
+    pub keys: Vec<Member>,
+    /// Values in the order of the program.
+    pub values: Vec<Member>,
+    /// Says whether an entry is in use.
+    pub used: Member,
+    /// Bytes of an entry.
+    pub entry_bytes: usize,
+    /// Places for entries.
+    pub slots: u64,
+    /// The members of an entry as they lie.
+    members: Vec<Member>,
+}
+
+/// Bytes before the slots: entries in use, writes that were refused, those refused before the table was full.
+pub const TABLE_HEAD_BYTES: usize = 24;
+
+impl TableLayout {
+    /// How a table lies in memory: widest members first, so that none of them needs padding before it.
+    pub fn of(table: &MuTable, name: &str) -> TableLayout {
+        let columns = || table.keys.iter().chain(&table.values);
+        let names = names::all(columns().map(|column| &*column.name).chain(["in_use"]));
+        let widths = columns().map(|column| bytes_of(column.width)).chain([1]);
+        let mut members: Vec<(usize, Member)> = names
+            .into_iter()
+            .zip(widths)
+            .map(|(name, bytes)| Member { name, bytes, offset: 0 })
+            .enumerate()
+            .collect();
+        members.sort_by_key(|(_, member)| std::cmp::Reverse(member.bytes));
+        let mut offset = 0;
+        for (_, member) in &mut members {
+            member.offset = offset;
+            offset += member.bytes;
+        }
+        let align = members.first().map_or(1, |(_, member)| member.bytes);
+        let (keys, values) = (table.keys.len(), table.values.len());
+        let find = |wanted: usize| {
+            let found = members.iter().find(|(at, _)| *at == wanted).map(|(_, member)| member.clone());
+            found.unwrap_or(Member { name: String::new(), bytes: 1, offset: 0 })
+        };
+        let slots = match table.matching {
+            Matching::Direct => u64::from(table.size.max(1)),
+            _ => (u64::from(table.size.max(1)) * SLOTS_PER_ENTRY).max(PROBES.into()).next_power_of_two(),
+        };
+        TableLayout {
+            name: name.to_owned(),
+            keys: (0..keys).map(find).collect(),
+            values: (keys..keys + values).map(find).collect(),
+            used: find(keys + values),
+            entry_bytes: offset.next_multiple_of(align),
+            slots,
+            members: members.into_iter().map(|(_, member)| member).collect(),
+        }
+    }
+
+    /// Bytes of the whole table in one replica.
+    pub fn bytes(&self) -> usize {
+        (TABLE_HEAD_BYTES + self.slots as usize * self.entry_bytes).next_multiple_of(8)
+    }
+}
+
+/// Bytes of a number of so many bits in memory.
+pub fn bytes_of(width: u32) -> usize {
+    (width.div_ceil(8) as usize).next_power_of_two().min(8)
+}
+
+fn c_type(bytes: usize) -> String {
+    format!("u{}", bytes * 8)
+}
+
+/// Bytes that each object takes in one replica.
+pub fn bytes(program: &Program) -> Vec<(Object, u64)> {
+    let tables = (0..).zip(&program.mu_tables).map(|(at, table)| {
+        (Object::MuTable(at), TableLayout::of(table, "").bytes() as u64)
+    });
+    let registers = (0..).zip(&program.registers).map(|(at, register)| {
+        (Object::Register(at), u64::from(register.size) * bytes_of(register.width) as u64)
+    });
+    let counters =
+        (0..).zip(&program.counters).map(|(at, counter)| (Object::Counter(at), u64::from(counter.size) * 16));
+    tables.chain(registers).chain(counters).collect()
+}
+
+/// Writes the structs, maps and functions of all state, and `struct state`, which points to those of one replica.
+pub fn write(program: &Program, names: &Names, out: &mut Writer<'_>) {
+    for (table, name) in program.mu_tables.iter().zip(&names.mu_tables) {
+        mu_table(table, &TableLayout::of(table, name), out);
+    }
+    for (register, name) in program.registers.iter().zip(&names.registers) {
+        out.line(format!("// register {} ({})", register.name, register.mentions.declared));
+        out.line(format!("struct {name} {{"));
+        out.line(format!("{} values[{}];", c_type(bytes_of(register.width)), register.size.max(1)));
+        out.line("};");
+        map(name, out);
+    }
+    for (counter, name) in program.counters.iter().zip(&names.counters) {
+        out.line(format!("// counter {} ({}): own packets only", counter.name, counter.mentions.declared));
+        out.line(format!("struct {name} {{"));
+        out.line(format!("struct {{ u64 packets, bytes; }} counts[{}];", counter.size.max(1)));
+        out.line("};");
+        map(name, out);
+    }
+    progress(out);
+    let all = || names.mu_tables.iter().chain(&names.registers).chain(&names.counters);
+    out.line("// The state of one replica.");
+    out.line("struct state {");
+    all().for_each(|name| out.line(format!("struct {name} *{name};")));
+    out.line("struct progress *progress;");
+    out.line("};");
+    out.line("");
+    out.line("INLINE int find_state(struct state *s, u32 replica) {");
+    let found = all().map(String::as_str).chain(["progress"]).collect::<Vec<_>>();
+    found.iter().for_each(|name| out.line(format!("s->{name} = map_lookup(&{name}_map, &replica);")));
+    let each: Vec<_> = found.iter().map(|name| format!("s->{name}")).collect();
+    out.line(format!("return {};", each.join(" && ")));
+    out.end();
+}
+
+fn progress(out: &mut Writer<'_>) {
+    out.line("// How far a replica is: the number of the packet that it expects next, and of packets that it never saw.");
+    out.line("struct progress {");
+    out.line("u64 next, missed;");
+    out.line("};");
+    map("progress", out);
+}
+
+fn map(name: &str, out: &mut Writer<'_>) {
+    out.line("struct {");
+    out.line("NUMBER(type, MAP_ARRAY);");
+    out.line("NUMBER(max_entries, 1); // replicas: set where it is loaded");
+    out.line("TYPE(key, u32);");
+    out.line(format!("TYPE(value, struct {name});"));
+    out.line(format!("}} {name}_map SEC(\".maps\");"));
+    out.line("");
+}
+
+fn mu_table(table: &MuTable, layout: &TableLayout, out: &mut Writer<'_>) {
+    let (name, used) = (&layout.name, &layout.used.name);
+    out.line(format!("// muTable {} ({})", table.name, table.mentions.declared));
+    out.line(format!("struct {name}_entry {{"));
+    layout.members.iter().for_each(|member| out.line(format!("{} {};", c_type(member.bytes), member.name)));
+    out.line("};");
+    out.line(format!("struct {name} {{"));
+    out.line("u64 entries; // in use");
+    out.line("u64 refused; // writes that found no room");
+    out.line("u64 crowded; // of these, before the table was full: their slots were");
+    out.line(format!("struct {name}_entry slots[{}];", layout.slots));
+    out.line("};");
+    out.line(format!(
+        "_Static_assert(sizeof(struct {name}_entry) == {}, \"as it is read back\");",
+        layout.entry_bytes
+    ));
+    map(name, out);
+    find(table, layout, out);
+    let columns = |members: &[Member]| members.iter().map(|member| format!("u64 {}", member.name)).collect::<Vec<_>>();
+    let parameters = [columns(&layout.keys), columns(&layout.values)].concat().join(", ");
+    let keys: Vec<_> = layout.keys.iter().map(|member| member.name.clone()).collect();
+    out.line(format!("INLINE void {name}_write(struct {name} *table, {parameters}) {{"));
+    out.line(format!("struct {name}_entry *entry = {name}_find(table, {});", keys.join(", ")));
+    if table.matching == Matching::Direct {
+        out.line("// Past the end of an array nothing is written.");
+        out.line("if (!entry)");
+        out.line("    return;");
+    } else {
+        out.line(format!("if (!entry || (!entry->{used} && table->entries >= {})) {{", table.size));
+        out.line("table->refused++;");
+        out.line(format!("table->crowded += table->entries < {};", table.size));
+        out.line("return;");
+        out.line("}");
+    }
+    out.line(format!("if (!entry->{used}) {{"));
+    layout.keys.iter().for_each(|key| out.line(format!("entry->{0} = {0};", key.name)));
+    out.line(format!("entry->{used} = 1;"));
+    out.line("table->entries++;");
+    out.line("}");
+    layout.values.iter().for_each(|value| out.line(format!("entry->{0} = {0};", value.name)));
+    out.end();
+}
+
+/// The entry of keys, or the free slot where it would be; none if there is neither.
+fn find(table: &MuTable, layout: &TableLayout, out: &mut Writer<'_>) {
+    let name = &layout.name;
+    let keys: Vec<_> = layout.keys.iter().map(|key| format!("u64 {}", key.name)).collect();
+    out.line(format!("INLINE struct {name}_entry *{name}_find(struct {name} *table, {}) {{", keys.join(", ")));
+    if let (Matching::Direct, Some(key)) = (table.matching, layout.keys.first()) {
+        out.line(format!("return {0} < {1} ? &table->slots[{0}] : 0;", key.name, table.size));
+        return out.end();
+    }
+    let hash = layout.keys.iter().fold("seed".to_owned(), |hash, key| format!("spread({hash}, {})", key.name));
+    out.line(format!("u64 at = {hash};"));
+    out.line(format!("for (u32 probe = 0; probe < {PROBES}; probe++) {{"));
+    out.line(format!("struct {name}_entry *entry = &table->slots[(at + probe) & {:#x}];", layout.slots - 1));
+    let equal: Vec<_> = layout.keys.iter().map(|key| format!("entry->{0} == {0}", key.name)).collect();
+    out.line(format!("if (!entry->{} || ({}))", layout.used.name, equal.join(" && ")));
+    out.line("    return entry;");
+    out.line("}");
+    out.line("return 0;");
+    out.end();
+}

@@ -1,0 +1,96 @@
+//! What is outside of the subset is refused with its place, and what is just inside is not.
+
+use paceline_xdp::{Strategy, compile};
+
+use crate::common::{example, lowered};
+
+/// A program of one header with these parts in its ingress and its parser.
+fn program(locals: &str, apply: &str, parsing: &str) -> String {
+    format!(
+        "#include <core.p4>
+#include <v1model.p4>
+header h_t {{ bit<8> kind; bit<8> n; bit<128> wide; }}
+struct headers_t {{ h_t h; h_t g; }}
+struct metadata_t {{ bit<8> m; bit<128> w; }}
+parser P(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {{
+    state start {{ packet.extract(hdr.h); {parsing} }}
+    state more {{ packet.extract(hdr.g); transition accept; }}
+}}
+control V(inout headers_t hdr, inout metadata_t meta) {{ apply {{ }} }}
+control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {{
+{locals}
+    apply {{
+        {apply}
+    }}
+}}
+control E(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {{ apply {{ }} }}
+control C(inout headers_t hdr, inout metadata_t meta) {{ apply {{ }} }}
+control D(packet_out packet, in headers_t hdr) {{ apply {{ packet.emit(hdr); }} }}
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"
+    )
+}
+
+/// What is said of a program: each refusal's line and message.
+fn said(locals: &str, apply: &str, parsing: &str) -> Vec<(u32, String)> {
+    let lowered = lowered("x.p4", &program(locals, apply, parsing));
+    match compile(&lowered, Strategy::Scr) {
+        Ok(_) => Vec::new(),
+        Err(refusals) => refusals.into_iter().map(|refusal| (refusal.place.line, refusal.message)).collect(),
+    }
+}
+
+const ACCEPT: &str = "transition accept;";
+
+#[test]
+fn constructs_are_refused_where_they_stand() {
+    assert_eq!(said("", "hdr.h.n = hdr.h.n + 1;", ACCEPT), []);
+    // The ingress begins in line 11, what it does is in line 14.
+    let cases = [
+        ("", "hdr.g.setValid();", ACCEPT, 14, "a header is added or removed"),
+        ("", "random(meta.m, 8w0, 8w9);", ACCEPT, 14, "`random`"),
+        ("", "meta.w = hdr.h.wide;", ACCEPT, 14, "has 128 bits"),
+        ("", "standard_metadata.mcast_grp = 1;", ACCEPT, 14, "a multicast group"),
+        ("    meter(4, MeterType.packets) m;", "m.execute_meter(32w0, meta.m);", ACCEPT, 14, "meters"),
+        ("", "", "packet.advance(8); transition accept;", 7, "`advance`"),
+        ("", "", "meta.m = packet.lookahead<bit<8>>(); transition accept;", 7, "`lookahead`"),
+        ("", "", "transition select(hdr.h.n) { 1: start; default: accept; }", 7, "comes back to state `start`"),
+        (
+            "    muTable t { keys = { hdr.h.n; } values = { bit<8> v; } type = ternary; size = 4; }",
+            "meta.m = t.read(hdr);",
+            ACCEPT,
+            12,
+            "ternary and lpm muTables",
+        ),
+        (
+            "    muTable t { keys = { hdr.h.n; } values = { bit<64> v; } size = 4000000; }",
+            "t.write(hdr, 1);",
+            ACCEPT,
+            12,
+            "bytes of state",
+        ),
+    ];
+    for (locals, apply, parsing, line, what) in cases {
+        let said = said(locals, apply, parsing);
+        assert!(
+            said.iter().any(|(at, message)| *at == line && message.contains(what)),
+            "{locals} {apply} {parsing}: {said:?}"
+        );
+    }
+}
+
+/// Each program that is not in the subset is refused by name, and none of them panics.
+#[test]
+fn examples_are_compiled_or_refused() {
+    for name in ["syn_cookie", "nat_lb", "mac_learning", "port_knocking"] {
+        for strategy in [Strategy::Sharded, Strategy::Scr] {
+            match compile(&example(name), strategy) {
+                Ok(compiled) => println!("{name} {strategy}: {} bytes an item", compiled.item.bytes),
+                Err(refusals) => {
+                    assert!(refusals.iter().all(|refusal| refusal.place.line > 0), "{refusals:?}");
+                    refusals.iter().for_each(|refusal| println!("{name} {strategy}: {refusal}"));
+                }
+            }
+        }
+    }
+}
