@@ -24,7 +24,10 @@ const ROUNDS: usize = 7;
 const ITEMS: u16 = 13;
 
 fn main() {
-    println!("{:20} {:>6} {:>12} {:>12} {:>10}", "program", "flows", "ns a packet", "ns an item", "loaded in");
+    println!(
+        "{:20} {:>6} {:>12} {:>12} {:>10}",
+        "program", "flows", "ns a packet", "ns an item", "loaded in"
+    );
     for name in EXAMPLES {
         for flows in [1, 13] {
             if let Err(error) = measure(name, flows) {
@@ -36,10 +39,12 @@ fn main() {
 }
 
 fn measure(name: &str, flows: u8) -> Result<(), Box<dyn std::error::Error>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/p4").join(name).with_extension("p4");
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/p4").join(name).with_extension("p4");
     let (program, _) = lower(&path.display().to_string(), &fs::read_to_string(&path)?, &Options::default())?;
     let compiled = compile(&program, Strategy::Scr).map_err(|refusals| format!("{refusals:?}"))?;
-    let object = fs::read(clang::build(&clang::write(&compiled, &std::env::temp_dir().join("paceline-xdp-cost"))?)?)?;
+    let object =
+        fs::read(clang::build(&clang::write(&compiled, &std::env::temp_dir().join("paceline-xdp-cost"))?)?)?;
     let begun = Instant::now();
     let loaded = Loaded::load(&compiled, &object, 1, true)?;
     let took = begun.elapsed();
@@ -65,7 +70,8 @@ fn measure(name: &str, flows: u8) -> Result<(), Box<dyn std::error::Error>> {
 
 /// A TCP packet from one of 256 sources.
 fn frame(source: u8) -> Vec<u8> {
-    let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 6, 0, 0];
+    let mut bytes =
+        vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 6, 0, 0];
     bytes.extend([192, 0, 2, source, 198, 51, 100, 1, 0x9c, 0x40, 0x1b, 0x59]);
     bytes.resize(60, 0);
     bytes[47] = 0x10;

@@ -2,11 +2,12 @@
 //! `exit`.
 
 use p4::ir::{
-    ActionCall, Algorithm, KeySet, MatchKind, Operand, Program, Statement, StatementKind, TableKey, Entry, Table,
-    has_priorities, leaves, ones,
+    ActionCall, Algorithm, Entry, KeySet, MatchKind, Operand, Program, Statement, StatementKind, Table,
+    TableKey, has_priorities, leaves, ones,
 };
 
 use crate::expression::{Expressions, masked, number};
+use crate::hint::Hints;
 use crate::history::Slice;
 use crate::names::Names;
 use crate::writer::Writer;
@@ -20,6 +21,8 @@ pub struct Bodies<'a> {
     pub program: &'a Program,
     /// Its names.
     pub names: &'a Names,
+    /// Which entries are remembered.
+    pub hints: &'a Hints,
     /// What replay does; all of the program without one.
     pub slice: Option<&'a Slice>,
     /// Numbers of labels.
@@ -56,7 +59,8 @@ impl<'a> Bodies<'a> {
         }
         let program = self.program;
         let tables = used.iter().map(|table| &program.tables[*table as usize]);
-        let calls = tables.flat_map(|table| in_order(table).into_iter().map(|entry| &entry.call).chain([&table.default]));
+        let calls = tables
+            .flat_map(|table| in_order(table).into_iter().map(|entry| &entry.call).chain([&table.default]));
         let mut actions: Vec<u32> = calls.map(|call| call.action).collect();
         actions.sort_unstable();
         actions.dedup();
@@ -92,8 +96,12 @@ impl<'a> Bodies<'a> {
         out.line(format!("// table {}", table.name));
         out.line(format!("INLINE int {name}({PARAMETERS}, u64 *hit, u64 *action_run) {{"));
         for entry in in_order(table) {
-            let conditions: Vec<_> =
-                table.keys.iter().zip(&entry.keys).filter_map(|(key, set)| self.matches(key.value, set)).collect();
+            let conditions: Vec<_> = table
+                .keys
+                .iter()
+                .zip(&entry.keys)
+                .filter_map(|(key, set)| self.matches(key.value, set))
+                .collect();
             match conditions.is_empty() {
                 true => out.line("{"),
                 false => out.line(format!("if ({}) {{", conditions.join(" && "))),
@@ -187,10 +195,16 @@ impl<'a> Bodies<'a> {
     pub fn simple(&self, kind: &StatementKind, out: &mut Writer<'_>) {
         let of = self.of();
         let names = self.names;
-        let list = |operands: &[Operand]| operands.iter().map(|one| of.operand(*one)).collect::<Vec<_>>().join(", ");
+        let list =
+            |operands: &[Operand]| operands.iter().map(|one| of.operand(*one)).collect::<Vec<_>>().join(", ");
         let field = |id: &u32| format!("p->{}", names.field(*id));
         match kind {
-            StatementKind::Compute { to, value } => out.line(format!("{} = {};", field(to), of.computed(*to, value))),
+            StatementKind::Compute { to, value } => {
+                out.line(format!("{} = {};", field(to), of.computed(*to, value)));
+                for table in self.hints.forgotten_by(*to) {
+                    out.line(format!("p->{}_read = 0;", names.mu_tables[table]));
+                }
+            }
             StatementKind::MuRead { table, keys, to } => {
                 let layout = crate::state::TableLayout::of(
                     &self.program.mu_tables[*table as usize],
@@ -198,7 +212,11 @@ impl<'a> Bodies<'a> {
                 );
                 let name = &layout.name;
                 out.line("{");
-                out.line(format!("struct {name}_entry *entry = {name}_find(s->{name}, {});", list(keys)));
+                out.line(format!("u64 slot = {name}_find(s->{name}, {});", list(keys)));
+                out.line(format!("struct {name}_entry *entry = {name}_at(s->{name}, slot);"));
+                if self.hints.remembers(*table) {
+                    out.line(format!("p->{name}_read = slot + 1;"));
+                }
                 out.line(format!("u64 found = entry && entry->{};", layout.used.name));
                 for (field_to, value) in to.iter().zip(&layout.values) {
                     out.line(format!("{} = found ? entry->{} : 0;", field(field_to), value.name));
@@ -207,24 +225,30 @@ impl<'a> Bodies<'a> {
             }
             StatementKind::MuWrite { table, keys, values } => {
                 let name = &names.mu_tables[*table as usize];
-                out.line(format!("{name}_write(s->{name}, {}, {});", list(keys), list(values)));
+                let read =
+                    if self.hints.remembers(*table) { format!("p->{name}_read") } else { "0".to_owned() };
+                out.line(format!("{name}_write(s->{name}, {read}, {}, {});", list(keys), list(values)));
             }
             StatementKind::RegisterRead { register, index, to } => {
-                let (name, index) = (&names.registers[*register as usize], of.operand(*index));
-                let size = self.program.registers[*register as usize].size;
-                out.line(format!("{} = {index} < {size} ? s->{name}->values[{index}] : 0;", field(to)));
+                let name = &names.registers[*register as usize];
+                within(&of.operand(*index), self.program.registers[*register as usize].size, out);
+                out.line(format!("{} = s->{name}->values[at];", field(to)));
+                out.line("} else {");
+                out.line(format!("{} = 0;", field(to)));
+                out.line("}");
             }
             StatementKind::RegisterWrite { register, index, value } => {
-                let (name, index) = (&names.registers[*register as usize], of.operand(*index));
-                out.line(format!("if ({index} < {})", self.program.registers[*register as usize].size));
-                out.line(format!("    s->{name}->values[{index}] = {};", of.operand(*value)));
+                let name = &names.registers[*register as usize];
+                within(&of.operand(*index), self.program.registers[*register as usize].size, out);
+                out.line(format!("s->{name}->values[at] = {};", of.operand(*value)));
+                out.line("}");
             }
             StatementKind::Count { counter, index } => {
-                let (name, index) = (&names.counters[*counter as usize], of.operand(*index));
-                out.line(format!("if ({index} < {}) {{", self.program.counters[*counter as usize].size));
-                out.line(format!("s->{name}->counts[{index}].packets++;"));
+                let name = &names.counters[*counter as usize];
+                within(&of.operand(*index), self.program.counters[*counter as usize].size, out);
+                out.line(format!("s->{name}->counts[at].packets++;"));
                 let length = names.field(self.program.standard.packet_length);
-                out.line(format!("s->{name}->counts[{index}].bytes += p->{length};"));
+                out.line(format!("s->{name}->counts[at].bytes += p->{length};"));
                 out.line("}");
             }
             StatementKind::Hash { algorithm, base, max, data, to } => {
@@ -239,7 +263,11 @@ impl<'a> Bodies<'a> {
             StatementKind::Checksum { algorithm, data, to, .. } => {
                 out.line("{");
                 let hash = self.hash(*algorithm, data, out);
-                out.line(format!("{} = {};", field(to), masked(&hash, self.program.fields[*to as usize].width)));
+                out.line(format!(
+                    "{} = {};",
+                    field(to),
+                    masked(&hash, self.program.fields[*to as usize].width)
+                ));
                 out.line("}");
             }
             _ => {}
@@ -279,6 +307,13 @@ impl<'a> Bodies<'a> {
             }
         }
     }
+}
+
+/// Begins a block for an index `at` that an array has.
+fn within(index: &str, size: u32, out: &mut Writer<'_>) {
+    out.line(format!("if ({index} < {size}) {{"));
+    out.line(format!("u64 at = {index};"));
+    out.line(format!("BOUNDED(at, {:#x});", crate::state::places(size) - 1));
 }
 
 /// A table's entries in the order in which they match: where a prefix decides, the longest first.

@@ -7,7 +7,7 @@ use std::{env, fs};
 
 use thiserror::Error;
 
-use crate::{Compiled, HEADERS};
+use crate::compile::{Compiled, HEADERS};
 
 /// Why there is no object.
 #[derive(Debug, Error)]
@@ -21,7 +21,9 @@ pub enum BuildError {
         error: io::Error,
     },
     /// There is no clang.
-    #[error("cannot run `{clang}`: {error}\nInstall clang (apt-get install clang), or name it in the variable CLANG.")]
+    #[error(
+        "cannot run `{clang}`: {error}\nInstall clang (apt-get install clang), or name it in the variable CLANG."
+    )]
     NoClang {
         /// What was run.
         clang: String,
@@ -64,7 +66,19 @@ pub fn build(source_file: &Path) -> Result<PathBuf, BuildError> {
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let object = source_file.with_extension("o");
     // -g is for the maps: their definitions are types, which the loader reads from BTF.
-    let flags = ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-unused-function", "-Werror", "-c"];
+    let flags = [
+        "-O2",
+        "-g",
+        "-target",
+        "bpf",
+        "-mcpu=v3",
+        "-Wall",
+        "-Wextra",
+        "-Wno-unused-parameter",
+        "-Wno-unused-function",
+        "-Werror",
+        "-c",
+    ];
     let output = Command::new(&clang).args(flags).arg(source_file).arg("-o").arg(&object).output();
     let output = output.map_err(|error| BuildError::NoClang { clang, error })?;
     match output.status.success() {

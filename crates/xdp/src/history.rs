@@ -36,7 +36,7 @@ pub struct Part {
 pub struct Item {
     /// Its fields, in the order of the program's declarations.
     pub parts: Vec<Part>,
-    /// Its bytes.
+    /// Its bytes, 1 at least.
     pub bytes: usize,
 }
 
@@ -59,7 +59,9 @@ impl Item {
             let value = values.get(part.field as usize).copied().unwrap_or_default();
             value.to_be_bytes()[16 - part.bytes..].to_vec()
         };
-        self.parts.iter().flat_map(bytes).collect()
+        let mut item: Vec<u8> = self.parts.iter().flat_map(bytes).collect();
+        item.resize(self.bytes, 0);
+        item
     }
 }
 
@@ -95,7 +97,8 @@ pub fn prefix(item: &Item, arrival: Arrival, ring: &[u8], count: u16) -> Vec<u8>
     bytes.extend(arrival.sequence.to_be_bytes());
     bytes.extend(arrival.time_ns.to_be_bytes());
     bytes.extend(item.number().to_be_bytes());
-    for number in [item.bytes as u16, slots as u16, count, oldest as u16, arrival.replica, arrival.port, 0, 0] {
+    for number in [item.bytes as u16, slots as u16, count, oldest as u16, arrival.replica, arrival.port, 0, 0]
+    {
         bytes.extend(number.to_be_bytes());
     }
     bytes.extend(ring);
@@ -156,6 +159,8 @@ impl Slice {
             item.parts.push(Part { field: *field, name, width, offset, bytes });
             item.bytes += bytes;
         }
+        // That a packet came is something, too.
+        item.bytes = item.bytes.max(1);
         item
     }
 
@@ -185,7 +190,8 @@ impl Slice {
 
 /// Fields that may be anything but 0 before the ingress: what parser, checksums and architecture set.
 fn inputs(program: &Program) -> BTreeSet<FieldId> {
-    let Standard { ingress_port, packet_length, ingress_global_timestamp, parser_error, .. } = program.standard;
+    let Standard { ingress_port, packet_length, ingress_global_timestamp, parser_error, .. } =
+        program.standard;
     let mut inputs = BTreeSet::from([ingress_port, packet_length, ingress_global_timestamp, parser_error]);
     let bodies = program.parser.iter().map(|state| &state.body).chain([&program.verify_checksum]);
     for body in bodies {

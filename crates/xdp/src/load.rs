@@ -10,7 +10,7 @@ use aya::maps::Map;
 use aya::programs::{ProgramError, Xdp};
 use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
 
-use crate::Compiled;
+use crate::compile::Compiled;
 use crate::history::HEADER_BYTES;
 use crate::map;
 use crate::state::{Member, TABLE_HEAD_BYTES, TableLayout};
@@ -29,7 +29,9 @@ const PROGRAMS: [&str; 2] = ["paceline_try", "paceline_core"];
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// This process has no rights to load programs.
-    #[error("the kernel does not let this process load BPF programs: {0}\nIt needs root, or CAP_BPF and CAP_NET_ADMIN.")]
+    #[error(
+        "the kernel does not let this process load BPF programs: {0}\nIt needs root, or CAP_BPF and CAP_NET_ADMIN."
+    )]
     NoRights(String),
     /// The verifier refuses it: a defect of the compiler.
     #[error("the kernel's verifier refuses `{program}`, which is a defect of Paceline:\n{log}")]
@@ -133,7 +135,8 @@ impl<'a> Loaded<'a> {
             repeat: times,
             ..TestRunOptions::default()
         };
-        let result = program.test_run(options).map_err(|error| failed("BPF_PROG_TEST_RUN")(&with_causes(&error)))?;
+        let result =
+            program.test_run(options).map_err(|error| failed("BPF_PROG_TEST_RUN")(&with_causes(&error)))?;
         out.truncate(result.data_size_out as usize);
         let before = HEADER_BYTES + ring_bytes(bytes);
         match (result.return_value, out.get(44..46), out.get(before..)) {
@@ -173,7 +176,10 @@ impl<'a> Loaded<'a> {
     pub fn counter(&self, at: usize, replica: u32) -> Result<Vec<(u64, u64)>, LoadError> {
         let (name, size) = &self.compiled.counters[at];
         let value = self.read(name, replica, 16 * *size as usize)?;
-        Ok(value.chunks_exact(16).map(|pair| (number(&pair[..8]) as u64, number(&pair[8..]) as u64)).collect())
+        Ok(value
+            .chunks_exact(16)
+            .map(|pair| (number(&pair[..8]) as u64, number(&pair[8..]) as u64))
+            .collect())
     }
 
     /// Packets whose item never came to a replica.
@@ -208,7 +214,9 @@ fn maps(compiled: &Compiled) -> Vec<String> {
 
 /// Bytes of the ring in front of a packet, as its header says.
 fn ring_bytes(bytes: &[u8]) -> usize {
-    let field = |at: usize| bytes.get(at..at + 2).map_or(0, |pair| usize::from(u16::from_be_bytes([pair[0], pair[1]])));
+    let field = |at: usize| {
+        bytes.get(at..at + 2).map_or(0, |pair| usize::from(u16::from_be_bytes([pair[0], pair[1]])))
+    };
     field(32) * field(34)
 }
 
@@ -234,7 +242,10 @@ fn number(bytes: &[u8]) -> u128 {
 
 fn not_loaded(name: &str, error: ProgramError) -> LoadError {
     match error {
-        ProgramError::LoadError { io_error, .. } if io_error.kind() == io::ErrorKind::PermissionDenied && io_error.raw_os_error() == Some(libc::EPERM) => {
+        ProgramError::LoadError { io_error, .. }
+            if io_error.kind() == io::ErrorKind::PermissionDenied
+                && io_error.raw_os_error() == Some(libc::EPERM) =>
+        {
             LoadError::NoRights(io_error.to_string())
         }
         ProgramError::LoadError { verifier_log, .. } => {

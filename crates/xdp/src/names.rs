@@ -5,8 +5,10 @@ use std::collections::HashSet;
 use p4::ir::{FieldId, Program};
 
 /// Names that mean something in C or in the headers beside the program.
-const TAKEN: [&str; 12] =
-    ["int", "long", "short", "char", "float", "double", "register", "volatile", "auto", "static", "signed", "unsigned"];
+const TAKEN: [&str; 12] = [
+    "int", "long", "short", "char", "float", "double", "register", "volatile", "auto", "static", "signed",
+    "unsigned",
+];
 
 /// A name in C for each field, header, state, action and object.
 pub struct Names {
@@ -75,7 +77,8 @@ fn plain(name: &str) -> String {
     let name = name.replace('%', "t");
     let letters = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
     let name: String = letters.collect();
-    match name.starts_with(|first: char| first.is_ascii_digit()) || name.is_empty() || TAKEN.contains(&&*name) {
+    match name.starts_with(|first: char| first.is_ascii_digit()) || name.is_empty() || TAKEN.contains(&&*name)
+    {
         true => format!("n_{name}"),
         false => name,
     }

@@ -2,13 +2,14 @@
 
 use p4::ir::Program;
 
-use crate::Strategy;
 use crate::body::{Bodies, PARAMETERS};
 use crate::expression::load;
+use crate::hint::Hints;
 use crate::history::{Item, Slice};
 use crate::names::Names;
 use crate::parse;
 use crate::state;
+use crate::strategy::Strategy;
 use crate::writer::Writer;
 
 /// Items in a ring at most: a replica for each of them and one more. All but one bits of a number of 4.
@@ -20,7 +21,10 @@ pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item) -
     let mut out = Writer::new(program);
     let out = &mut out;
     let scr = strategy == Strategy::Scr;
-    out.line(format!("// {} as XDP programs, strategy {strategy}: written by `paceline p4 compile`.", program.name));
+    out.line(format!(
+        "// {} as XDP programs, strategy {strategy}: written by `paceline p4 compile`.",
+        program.name
+    ));
     out.line("#include \"paceline.h\"");
     out.line("");
     out.line("// Set where it is loaded: what spreads keys over tables; the interface whose packets come by port 1; whether items");
@@ -30,8 +34,9 @@ pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item) -
     out.line("const volatile u32 repeats = 0;");
     out.line("");
     state::write(program, names, out);
-    packet(program, names, out);
-    let mut bodies = Bodies { program, names, slice: None, labels: 0 };
+    let hints = &Hints::of(program);
+    packet(program, names, hints, out);
+    let mut bodies = Bodies { program, names, hints, slice: None, labels: 0 };
     let blocks: [(&str, &[_]); 4] = [
         ("verify_checksum", &program.verify_checksum),
         ("ingress", &program.ingress),
@@ -50,18 +55,23 @@ pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item) -
         bodies.block("ingress", &program.ingress, out);
     }
     whole(program, names, out);
-    history(program, names, item, scr, out);
+    history(names, item, scr, out);
     entries(scr, out);
     std::mem::replace(out, Writer::new(program)).finish()
 }
 
-fn packet(program: &Program, names: &Names, out: &mut Writer<'_>) {
+fn packet(program: &Program, names: &Names, hints: &Hints, out: &mut Writer<'_>) {
     out.line("// A packet on its way: every field of the program, and where its headers are.");
     out.line("struct packet {");
     for (at, field) in (0..).zip(&program.fields) {
         out.line(format!("u64 {}; // {}:{}", names.field(at), field.name, field.width));
     }
     names.headers.iter().for_each(|header| out.line(format!("u8 *{header}_at;")));
+    for (at, name) in (0..).zip(&names.mu_tables) {
+        if hints.remembers(at) {
+            out.line(format!("u64 {name}_read; // the slot that was read, and 1"));
+        }
+    }
     out.line("u64 unused;");
     out.line("};");
     out.line("");
@@ -101,7 +111,7 @@ fn whole(program: &Program, names: &Names, out: &mut Writer<'_>) {
 }
 
 /// What comes before a packet: its header is read, and its items are replayed.
-fn history(program: &Program, names: &Names, item: &Item, scr: bool, out: &mut Writer<'_>) {
+fn history(names: &Names, item: &Item, scr: bool, out: &mut Writer<'_>) {
     out.line(format!("// Items: {}", if item.parts.is_empty() { "none".to_owned() } else { item.layout() }));
     out.line(format!("enum {{ ITEM_BYTES = {}, MAX_RING_ITEMS = {MAX_RING_ITEMS} }};", item.bytes));
     out.line(format!("#define LAYOUT {:#x}ull", item.number()));
@@ -134,7 +144,6 @@ fn history(program: &Program, names: &Names, item: &Item, scr: bool, out: &mut W
     }
     out.line("(void)p, (void)item;");
     out.end();
-    let _ = program;
     out.line("// SCR, section 3.2: replay precedes the packet itself. An item that was replayed before is passed over.");
     out.line("INLINE int catch_up(struct state *s, const struct history *h, u8 *ring, u8 *end) {");
     out.line("_Pragma(\"clang loop unroll(disable)\")");
@@ -192,7 +201,9 @@ fn entries(scr: bool, out: &mut Writer<'_>) {
         out.line("if (!find_state(&s, cpu_number()))");
         out.line("    return XDP_ABORTED;");
         out.line("struct packet p = {};");
-        out.line("u64 leaves = run(&p, &s, data, end, outside && ctx->ingress_ifindex == outside, clock_ns());");
+        out.line(
+            "u64 leaves = run(&p, &s, data, end, outside && ctx->ingress_ifindex == outside, clock_ns());",
+        );
         out.line("if (leaves == DROP_PORT)");
         out.line("    return XDP_DROP;");
     }

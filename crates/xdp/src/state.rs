@@ -72,7 +72,7 @@ impl TableLayout {
             found.unwrap_or(Member { name: String::new(), bytes: 1, offset: 0 })
         };
         let slots = match table.matching {
-            Matching::Direct => u64::from(table.size.max(1)),
+            Matching::Direct => places(table.size),
             _ => (u64::from(table.size.max(1)) * SLOTS_PER_ENTRY).max(PROBES.into()).next_power_of_two(),
         };
         TableLayout {
@@ -97,20 +97,25 @@ pub fn bytes_of(width: u32) -> usize {
     (width.div_ceil(8) as usize).next_power_of_two().min(8)
 }
 
+/// Places of an array of so many, as there are in memory: a power of two, so that a mask bounds an index.
+pub fn places(size: u32) -> u64 {
+    u64::from(size.max(1)).next_power_of_two()
+}
+
 fn c_type(bytes: usize) -> String {
     format!("u{}", bytes * 8)
 }
 
 /// Bytes that each object takes in one replica.
 pub fn bytes(program: &Program) -> Vec<(Object, u64)> {
-    let tables = (0..).zip(&program.mu_tables).map(|(at, table)| {
-        (Object::MuTable(at), TableLayout::of(table, "").bytes() as u64)
-    });
+    let tables = (0..)
+        .zip(&program.mu_tables)
+        .map(|(at, table)| (Object::MuTable(at), TableLayout::of(table, "").bytes() as u64));
     let registers = (0..).zip(&program.registers).map(|(at, register)| {
-        (Object::Register(at), u64::from(register.size) * bytes_of(register.width) as u64)
+        (Object::Register(at), places(register.size) * bytes_of(register.width) as u64)
     });
     let counters =
-        (0..).zip(&program.counters).map(|(at, counter)| (Object::Counter(at), u64::from(counter.size) * 16));
+        (0..).zip(&program.counters).map(|(at, counter)| (Object::Counter(at), places(counter.size) * 16));
     tables.chain(registers).chain(counters).collect()
 }
 
@@ -122,14 +127,14 @@ pub fn write(program: &Program, names: &Names, out: &mut Writer<'_>) {
     for (register, name) in program.registers.iter().zip(&names.registers) {
         out.line(format!("// register {} ({})", register.name, register.mentions.declared));
         out.line(format!("struct {name} {{"));
-        out.line(format!("{} values[{}];", c_type(bytes_of(register.width)), register.size.max(1)));
+        out.line(format!("{} values[{}];", c_type(bytes_of(register.width)), places(register.size)));
         out.line("};");
         map(name, out);
     }
     for (counter, name) in program.counters.iter().zip(&names.counters) {
         out.line(format!("// counter {} ({}): own packets only", counter.name, counter.mentions.declared));
         out.line(format!("struct {name} {{"));
-        out.line(format!("struct {{ u64 packets, bytes; }} counts[{}];", counter.size.max(1)));
+        out.line(format!("struct {{ u64 packets, bytes; }} counts[{}];", places(counter.size)));
         out.line("};");
         map(name, out);
     }
@@ -142,7 +147,7 @@ pub fn write(program: &Program, names: &Names, out: &mut Writer<'_>) {
     out.line("};");
     out.line("");
     out.line("INLINE int find_state(struct state *s, u32 replica) {");
-    let found = all().map(String::as_str).chain(["progress"]).collect::<Vec<_>>();
+    let found: Vec<&str> = all().map(String::as_str).chain(["progress"]).collect();
     found.iter().for_each(|name| out.line(format!("s->{name} = map_lookup(&{name}_map, &replica);")));
     let each: Vec<_> = found.iter().map(|name| format!("s->{name}")).collect();
     out.line(format!("return {};", each.join(" && ")));
@@ -185,11 +190,16 @@ fn mu_table(table: &MuTable, layout: &TableLayout, out: &mut Writer<'_>) {
     ));
     map(name, out);
     find(table, layout, out);
-    let columns = |members: &[Member]| members.iter().map(|member| format!("u64 {}", member.name)).collect::<Vec<_>>();
+    let columns =
+        |members: &[Member]| members.iter().map(|member| format!("u64 {}", member.name)).collect::<Vec<_>>();
     let parameters = [columns(&layout.keys), columns(&layout.values)].concat().join(", ");
     let keys: Vec<_> = layout.keys.iter().map(|member| member.name.clone()).collect();
-    out.line(format!("INLINE void {name}_write(struct {name} *table, {parameters}) {{"));
-    out.line(format!("struct {name}_entry *entry = {name}_find(table, {});", keys.join(", ")));
+    let equal: Vec<_> = keys.iter().map(|key| format!("entry->{key} == {key}")).collect();
+    out.line("// `read` is 1 more than the slot that was read with these keys, or 0: another packet may have come into it since.");
+    out.line(format!("INLINE void {name}_write(struct {name} *table, u64 read, {parameters}) {{"));
+    out.line(format!("struct {name}_entry *entry = {name}_at(table, read - 1);"));
+    out.line(format!("if (!entry || (entry->{used} && !({})))", equal.join(" && ")));
+    out.line(format!("    entry = {name}_at(table, {name}_find(table, {}));", keys.join(", ")));
     if table.matching == Matching::Direct {
         out.line("// Past the end of an array nothing is written.");
         out.line("if (!entry)");
@@ -210,23 +220,51 @@ fn mu_table(table: &MuTable, layout: &TableLayout, out: &mut Writer<'_>) {
     out.end();
 }
 
-/// The entry of keys, or the free slot where it would be; none if there is neither.
+/// The slot of keys, or the free one where they would be; past the slots if there is neither.
 fn find(table: &MuTable, layout: &TableLayout, out: &mut Writer<'_>) {
-    let name = &layout.name;
-    let keys: Vec<_> = layout.keys.iter().map(|key| format!("u64 {}", key.name)).collect();
-    out.line(format!("INLINE struct {name}_entry *{name}_find(struct {name} *table, {}) {{", keys.join(", ")));
-    if let (Matching::Direct, Some(key)) = (table.matching, layout.keys.first()) {
-        out.line(format!("return {0} < {1} ? &table->slots[{0}] : 0;", key.name, table.size));
+    let (name, slots) = (&layout.name, layout.slots);
+    let keys: Vec<_> = layout.keys.iter().map(|key| key.name.as_str()).collect();
+    let parameters = keys.iter().map(|key| format!("u64 {key}")).collect::<Vec<_>>().join(", ");
+    out.line(format!("INLINE struct {name}_entry *{name}_at(struct {name} *table, u64 slot) {{"));
+    out.line(format!("if (slot >= {slots})"));
+    out.line("    return 0;");
+    out.line(format!("BOUNDED(slot, {:#x});", slots - 1));
+    out.line("return &table->slots[slot];");
+    out.end();
+    if let (Matching::Direct, Some(key)) = (table.matching, keys.first()) {
+        out.line(format!("INLINE u64 {name}_find(struct {name} *table, {parameters}) {{"));
+        out.line(format!("return {key} < {} ? {key} : {slots};", table.size));
         return out.end();
     }
-    let hash = layout.keys.iter().fold("seed".to_owned(), |hash, key| format!("spread({hash}, {})", key.name));
+    out.line(format!("struct {name}_key {{"));
+    keys.iter().for_each(|key| out.line(format!("u64 {key};")));
+    out.line("};");
+    out.line("// A function of its own, so that the verifier looks at its loop once.");
+    out.line(format!(
+        "__attribute__((noinline)) u32 {name}_slot(struct {name} *table, struct {name}_key *key) {{"
+    ));
+    out.line("if (!table || !key)");
+    out.line(format!("    return {slots};"));
+    let hash = keys.iter().fold("seed".to_owned(), |hash, key| format!("spread({hash}, key->{key})"));
     out.line(format!("u64 at = {hash};"));
     out.line(format!("for (u32 probe = 0; probe < {PROBES}; probe++) {{"));
-    out.line(format!("struct {name}_entry *entry = &table->slots[(at + probe) & {:#x}];", layout.slots - 1));
-    let equal: Vec<_> = layout.keys.iter().map(|key| format!("entry->{0} == {0}", key.name)).collect();
+    out.line(format!("u32 slot = (at + probe) & {:#x};", slots - 1));
+    out.line(format!("struct {name}_entry *entry = &table->slots[slot];"));
+    let equal: Vec<_> = keys.iter().map(|key| format!("entry->{key} == key->{key}")).collect();
     out.line(format!("if (!entry->{} || ({}))", layout.used.name, equal.join(" && ")));
-    out.line("    return entry;");
+    out.line("    return slot;");
     out.line("}");
-    out.line("return 0;");
+    out.line(format!("return {slots};"));
+    out.end();
+    out.line(format!("INLINE u64 {name}_find(struct {name} *table, {parameters}) {{"));
+    let hash = keys.iter().fold("seed".to_owned(), |hash, key| format!("spread({hash}, {key})"));
+    out.line("// Most keys are where they hash to, or nowhere.");
+    out.line(format!("u64 slot = {hash} & {:#x};", slots - 1));
+    out.line(format!("struct {name}_entry *entry = &table->slots[slot];"));
+    let equal: Vec<_> = keys.iter().map(|key| format!("entry->{key} == {key}")).collect();
+    out.line(format!("if (!entry->{} || ({}))", layout.used.name, equal.join(" && ")));
+    out.line("    return slot;");
+    out.line(format!("struct {name}_key key = {{{}}};", keys.join(", ")));
+    out.line(format!("return {name}_slot(table, &key);"));
     out.end();
 }

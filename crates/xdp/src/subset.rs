@@ -7,7 +7,7 @@ use p4::ir::{
     StatementKind, Target,
 };
 
-use crate::Strategy;
+use crate::strategy::Strategy;
 
 /// Bits of a value in a register of the machine.
 const MAX_WIDTH: u32 = 64;
@@ -145,11 +145,13 @@ impl Check<'_> {
         match kind {
             StatementKind::Compute { to, value } => {
                 value.operands().for_each(|operand| self.operand(operand));
-                let is_zero = value.operands().all(
-                    |operand| matches!(operand, Operand::Constant(Constant { value: 0, .. })),
-                );
+                let is_zero = value
+                    .operands()
+                    .all(|operand| matches!(operand, Operand::Constant(Constant { value: 0, .. })));
                 if program.fields[*to as usize].kind == FieldKind::Validity {
-                    self.refuse("a header is added or removed, and headers stay where they are in XDP so far");
+                    self.refuse(
+                        "a header is added or removed, and headers stay where they are in XDP so far",
+                    );
                 } else if *to == program.standard.mcast_grp && !is_zero {
                     self.refuse("a multicast group: XDP sends a packet to one port");
                 }
@@ -162,7 +164,9 @@ impl Check<'_> {
             StatementKind::Advance { .. } => {
                 self.refuse("`advance` removes bytes, and bytes stay where they are in XDP so far");
             }
-            StatementKind::Random { .. } => self.refuse("`random` is not compiled to XDP: replicas would differ"),
+            StatementKind::Random { .. } => {
+                self.refuse("`random` is not compiled to XDP: replicas would differ")
+            }
             StatementKind::ExecuteMeter { .. } => self.refuse("meters are not compiled to XDP yet"),
             StatementKind::Checksum { with_payload: true, .. } => {
                 self.refuse("a checksum over the payload is not compiled to XDP: it has no bound");
@@ -201,7 +205,9 @@ impl Check<'_> {
     fn operand(&mut self, operand: Operand) {
         match operand {
             Operand::Field(field) => self.field(field),
-            Operand::Constant(constant) if constant.width > MAX_WIDTH => self.wide("a constant", constant.width),
+            Operand::Constant(constant) if constant.width > MAX_WIDTH => {
+                self.wide("a constant", constant.width)
+            }
             Operand::Constant(_) => {}
         }
     }
@@ -214,7 +220,9 @@ impl Check<'_> {
     }
 
     fn wide(&mut self, what: &str, width: u32) {
-        self.refuse(format!("{what} has {width} bits, and values of {MAX_WIDTH} bits at most are compiled to XDP so far"));
+        self.refuse(format!(
+            "{what} has {width} bits, and values of {MAX_WIDTH} bits at most are compiled to XDP so far"
+        ));
     }
 
     /// A parser that comes back to a state has no bound that the verifier sees.
@@ -277,8 +285,11 @@ impl Check<'_> {
             if !matches!(table.matching, Matching::Exact | Matching::Direct) {
                 self.refuse_object(object, "ternary and lpm muTables are not compiled to XDP");
             }
-            if let Some(column) = table.keys.iter().chain(&table.values).find(|column| column.width > MAX_WIDTH) {
-                let message = format!("`{}` has {} bits, and 64 are compiled at most", column.name, column.width);
+            if let Some(column) =
+                table.keys.iter().chain(&table.values).find(|column| column.width > MAX_WIDTH)
+            {
+                let message =
+                    format!("`{}` has {} bits, and 64 are compiled at most", column.name, column.width);
                 self.refuse_object(object, &message);
             }
         }
@@ -289,7 +300,10 @@ impl Check<'_> {
         }
         for (at, register) in (0..).zip(&self.program.registers) {
             if register.width > MAX_WIDTH {
-                self.refuse_object(Object::Register(at), "values of more than 64 bits are not compiled to XDP");
+                self.refuse_object(
+                    Object::Register(at),
+                    "values of more than 64 bits are not compiled to XDP",
+                );
             }
         }
     }

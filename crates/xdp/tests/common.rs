@@ -82,8 +82,7 @@ impl<'a> Sequencer<'a> {
         let slots = self.ring.len().checked_div(item.bytes).unwrap_or_default() as u64;
         self.time_ns = self.time_ns.max(packet.time_ns);
         let replica = (self.sequence % u64::from(self.replicas)) as u16;
-        let arrival =
-            Arrival { sequence: self.sequence, time_ns: self.time_ns, replica, port: packet.port };
+        let arrival = Arrival { sequence: self.sequence, time_ns: self.time_ns, replica, port: packet.port };
         let mut bytes = prefix(item, arrival, &self.ring, self.sequence.min(slots) as u16);
         bytes.extend(&packet.bytes);
         if let Some(slot) = self.sequence.checked_rem(slots) {
@@ -138,13 +137,15 @@ fn state_differs(program: &Program, machine: &Machine, loaded: &Loaded<'_>, repl
         let expected = ReadTable { entries, refused, crowded: 0 };
         let found = loaded.mu_table(at as usize, replica).expect("the map");
         if found != expected {
-            let differ = expected.entries.iter().find(|(keys, values)| found.entries.get(*keys) != Some(values));
+            let differ =
+                expected.entries.iter().find(|(keys, values)| found.entries.get(*keys) != Some(values));
             return Some(format!("replica {replica}: {} differs: {differ:?}", table.name));
         }
     }
     for (at, register) in (0..).zip(&program.registers) {
         let found = loaded.register(at as usize, replica).expect("the map");
-        let differ = (0u32..).zip(&found).find(|(index, value)| machine.state().register(at, *index) != **value);
+        let differ =
+            (0u32..).zip(&found).find(|(index, value)| machine.state().register(at, *index) != **value);
         if let Some((index, value)) = differ {
             return Some(format!("replica {replica}: {}[{index}] is {value}", register.name));
         }

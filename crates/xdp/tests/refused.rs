@@ -54,7 +54,13 @@ fn constructs_are_refused_where_they_stand() {
         ("    meter(4, MeterType.packets) m;", "m.execute_meter(32w0, meta.m);", ACCEPT, 14, "meters"),
         ("", "", "packet.advance(8); transition accept;", 7, "`advance`"),
         ("", "", "meta.m = packet.lookahead<bit<8>>(); transition accept;", 7, "`lookahead`"),
-        ("", "", "transition select(hdr.h.n) { 1: start; default: accept; }", 7, "comes back to state `start`"),
+        (
+            "",
+            "",
+            "transition select(hdr.h.n) { 1: start; default: accept; }",
+            7,
+            "comes back to state `start`",
+        ),
         (
             "    muTable t { keys = { hdr.h.n; } values = { bit<8> v; } type = ternary; size = 4; }",
             "meta.m = t.read(hdr);",

@@ -6,7 +6,8 @@ use paceline_xdp::{Compiled, Strategy};
 
 use crate::common::{captured, compiled, difference, example, loaded, object, random_packets, root};
 
-const EXAMPLES: [&str; 4] = ["port_knocking", "stateful_firewall", "token_bucket", "elephant"];
+const EXAMPLES: [&str; 6] =
+    ["port_knocking", "stateful_firewall", "token_bucket", "elephant", "syn_cookie", "nat_lb"];
 
 #[test]
 fn replicas_equal_the_interpreter_packet_by_packet() {
@@ -20,7 +21,14 @@ fn replicas_equal_the_interpreter_packet_by_packet() {
         let counts: Vec<u32> = if name == "port_knocking" { (2..=14).collect() } else { vec![2, 5, 14] };
         for replicas in counts {
             let Some(loaded) = loaded(&compiled, &object, replicas) else { return };
-            let found = difference(&program, &compiled, &loaded, replicas as u16, &random_packets(3, 1500), &|_, _| ());
+            let found = difference(
+                &program,
+                &compiled,
+                &loaded,
+                replicas as u16,
+                &random_packets(3, 1500),
+                &|_, _| (),
+            );
             assert_eq!(found, None, "{name}, {replicas} replicas");
             (0..replicas).for_each(|replica| assert_eq!(loaded.missed(replica).expect("the map"), 0));
         }
