@@ -19,6 +19,34 @@ fn p4_programs_are_checked_compiled_and_run() {
     assert_eq!(json(&run)["state"]["mu_tables"][0]["entries"][0]["values"][0], "0x3");
 }
 
+/// With rights, the kernel checks what was made; without, the command says so. Either way the C is there.
+#[test]
+fn p4_programs_are_compiled_to_xdp() {
+    if std::process::Command::new("clang").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no clang");
+        return;
+    }
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("p4-xdp");
+    let out = folder.display().to_string();
+    for strategy in ["sharded", "scr"] {
+        let made =
+            paceline(&["p4", "compile", KNOCKING, "--target", "xdp", "--strategy", strategy, "--out", &out]);
+        assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+        let said = stdout(&made);
+        assert!(said.contains("the kernel loads it") || said.contains("not tried in the kernel"), "{said}");
+        let c = std::fs::read_to_string(folder.join("port_knocking.bpf.c")).expect("the C");
+        assert!(c.contains("// port_knocking.p4:87  port_fsm.apply();"), "{c}");
+        assert!(folder.join("port_knocking.bpf.o").is_file());
+    }
+    let learning = ["p4", "compile", "examples/p4/mac_learning.p4", "--target", "xdp", "--out", &out];
+    let refused = paceline(&learning);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("mac_learning.p4:30:9: a multicast group"), "{}", stderr(&refused));
+    let without = paceline(&["p4", "compile", KNOCKING, "--target", "xdp"]);
+    assert_eq!(without.status.code(), Some(2));
+    assert!(stderr(&without).contains("--out"), "{}", stderr(&without));
+}
+
 #[test]
 fn p4_runs_over_captures() {
     let out = Scratch::new("p4-out.pcap", b"");

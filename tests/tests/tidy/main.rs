@@ -46,7 +46,7 @@ const BANNED_IN_FUNCTIONS: [&str; 9] = [
 ];
 
 /// Crates from the bottom up. Each may use those before it, less the exceptions below.
-const LAYERS: [&str; 21] = [
+const LAYERS: [&str; 22] = [
     "wire",
     "nf",
     "sequencer",
@@ -63,6 +63,7 @@ const LAYERS: [&str; 21] = [
     "engine",
     "traffic",
     "p4",
+    "xdp",
     "pipeline",
     "measure",
     "sweep",

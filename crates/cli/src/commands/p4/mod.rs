@@ -1,5 +1,7 @@
 //! `paceline p4`: programs in P4-16 with tables that the data plane writes.
 
+mod xdp;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -8,7 +10,8 @@ use ::p4::ir::{Memory, MuPlace, Program};
 use ::p4::passes;
 use ::p4::stf::{self, StfReport};
 use ::p4::uses::{Object, Uses};
-use clap::{Args, Subcommand};
+use ::xdp::Strategy;
+use clap::{Args, Subcommand, ValueEnum};
 use engine::Registry;
 use io::capture::{CaptureError, CaptureWriter};
 use schemars::JsonSchema;
@@ -33,8 +36,8 @@ pub enum P4Command {
     Check(ProgramArgs),
     /// Show the intermediate representation
     Ir(OutputArgs),
-    /// Compile a program for a pipeline: stages, where state is read and written, what is renamed
-    Compile(OutputArgs),
+    /// Compile a program: for a pipeline (stages, where state is read and written, what is renamed), or to XDP programs in C
+    Compile(CompileArgs),
     /// Run a program over a capture or a test file, as the reference does it
     Run(RunArgs),
 }
@@ -46,6 +49,31 @@ pub struct OutputArgs {
     /// Write it as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct CompileArgs {
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// What it is compiled for. `xdp` writes C into --out, builds it with clang, and has the kernel check it (see docs/xdp.md)
+    #[arg(long, value_enum, default_value_t = Target::Pipeline)]
+    pub target: Target,
+    /// How XDP programs divide state among cores: `sharded`, or `scr`, where each core has all of it and replays what it
+    /// did not get
+    #[arg(long, value_name = "STRATEGY", default_value = "sharded", value_parser = str::parse::<Strategy>)]
+    pub strategy: Strategy,
+    /// The folder for the C and the object of --target xdp; made if it is not there
+    #[arg(long, value_name = "DIR", required_if_eq("target", "xdp"))]
+    pub out: Option<PathBuf>,
+}
+
+/// What a program is compiled for.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Target {
+    /// The pipeline models
+    Pipeline,
+    /// XDP programs in the kernel
+    Xdp,
 }
 
 #[derive(Args)]
@@ -140,7 +168,7 @@ pub fn command(args: &P4Args, _: &Registry) -> Result<ExitCode, Failure> {
     match &args.command {
         P4Command::Check(args) => check(args),
         P4Command::Ir(args) => show(args, |_| {}, |program| program.to_text()),
-        P4Command::Compile(args) => show(args, passes::compile, render_layout),
+        P4Command::Compile(args) => compile(args),
         P4Command::Run(args) => run(args),
     }
 }
@@ -157,6 +185,17 @@ fn check(args: &ProgramArgs) -> Result<ExitCode, Failure> {
     );
     crate::output::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn compile(args: &CompileArgs) -> Result<ExitCode, Failure> {
+    match (args.target, &args.out) {
+        (Target::Xdp, Some(folder)) => {
+            let program = args.output.source.read()?;
+            crate::output::print(&xdp::compile(&program, args.strategy, folder)?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => show(&args.output, passes::compile, render_layout),
+    }
 }
 
 fn show(
