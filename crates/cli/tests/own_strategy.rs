@@ -14,7 +14,8 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
 
 /// Runs a command under `blocks` that is to end well, and reads the JSON that it leaves.
 fn json(command: &str, more: &[&str]) -> Value {
-    let out: PathBuf = [env!("CARGO_TARGET_TMPDIR"), &format!("own-strategy-{command}.json")].iter().collect();
+    let out: PathBuf =
+        [env!("CARGO_TARGET_TMPDIR"), &format!("own-strategy-{command}.json")].iter().collect();
     let out = out.to_str().expect("UTF-8");
     let (chain, capture) = (format!("{ROOT}examples/edge.toml"), format!("{ROOT}captures/edge.pcap"));
     let args = ["own-strategy", command, &chain, "--pcap", &capture, "--strategy", "blocks", "--json", out];

@@ -24,7 +24,7 @@ pub struct Compiled {
     pub registers: Vec<(String, usize, u64)>,
     /// The map of each counter, and how many counts.
     pub counters: Vec<(String, u64)>,
-    /// What of the program is compiled with less than it has.
+    /// Parts of the program that are compiled with less than they have.
     pub notes: Vec<String>,
 }
 

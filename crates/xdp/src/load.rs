@@ -75,7 +75,7 @@ pub struct ReadTable {
     pub entries: TableEntries,
     /// Writes that found no room.
     pub refused: u64,
-    /// Of these, those for which the table had room, but not where their keys may be.
+    /// Refused writes for which the table had room, but not where their keys may be.
     pub crowded: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What of P4 is compiled to XDP, and what is refused, with its place in the source.
+//! Which parts of P4 are compiled to XDP, and which are refused, with their place in the source.
 
 use std::fmt;
 
@@ -101,7 +101,7 @@ struct Check<'a> {
     program: &'a Program,
     strategy: Strategy,
     found: Vec<Refusal>,
-    /// Of the statement that is looked at.
+    /// The place of the statement that is looked at.
     place: u32,
 }
 

@@ -256,7 +256,7 @@ impl BalancerJudge {
         Ok(())
     }
 
-    /// TCP or UDP to no service: a backend's answer, what clients and backends send each other directly, or somebody else's.
+    /// TCP or UDP to no service: a backend's answer, what clients and backends send each other directly, or a packet of others.
     fn past_services(
         &mut self,
         came: &Headers,

@@ -195,10 +195,10 @@ fn a_panel_says_what_the_strategy_does() {
 #[test]
 fn a_panel_has_what_the_strategy_counts() {
     let mut told = snapshot(12);
-    let names = ["full_batches", "lent", "sent"].map(str::to_owned).to_vec();
+    let names = ["bursts", "lent", "sent"].map(str::to_owned).to_vec();
     told.layout = Arc::new(Layout { strategy_events: names, ..(*told.layout).clone() });
     told.cores.iter_mut().for_each(|core| core.strategy_events = vec![700, 0, 3]);
-    assert_eq!(panel_of(told), ["counted so far: full_batches 1,400, sent 6"]);
+    assert_eq!(panel_of(told), ["counted so far: bursts 1,400, sent 6"]);
 }
 
 #[test]

@@ -157,7 +157,7 @@ fn at(number: u8) -> ([u8; 4], u16) {
 #[test]
 fn what_backends_answer_is_the_services() {
     let mut rig = Rig::of(true);
-    // Whoever has the flow, and whether it takes flows.
+    // Whichever backend answers, and whether it takes flows.
     for number in 1..=3 {
         let came = tcp(at(number), CLIENT, "sa");
         assert!(rig.is_right(0, &came, &tcp(SERVICE, CLIENT, "sa")), "{number}");
@@ -309,6 +309,7 @@ fn errors_go_where_what_they_quote_came_from() {
     assert!(rig.is_right(0, &came, &came) && rig.ends(0) == 0);
     assert!(rig.is_right(0, &came, &right) && rig.ends(0) == 1, "forgotten");
     // One about others' packets stays.
+    let mut rig = begun();
     let came = error(router, CLIENT.0, &tcp(CLIENT, (router, 80), "a"));
     assert!(rig.is_right(1, &came, &came) && !rig.is_right(1, &came, &right));
     assert_eq!(rig.ends(0), 0);
