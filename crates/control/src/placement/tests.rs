@@ -221,7 +221,8 @@ fn what_takes_over_is_of_as_many_shards_and_cores_and_offloads_what_may_be() {
     assert!(changed(&|next| next.ratios[0] = BUCKETS), "a whole shard may be offloaded");
     assert!(changed(&|next| next.masks[0] = BUCKETS - 1), "and its last bucket be the first");
     assert!(changed(&|next| next.offloaders = vec![Some(1), Some(0)]));
-    let refused: [(&str, &dyn Fn(&mut Placement)); 11] = [
+    type Change<'a> = &'a dyn Fn(&mut Placement);
+    let refused: [(&str, Change<'_>); 11] = [
         ("fewer owners", &|next| next.owners.truncate(2)),
         ("fewer ratios", &|next| next.ratios.truncate(2)),
         ("fewer masks", &|next| next.masks.truncate(2)),

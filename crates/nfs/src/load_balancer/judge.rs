@@ -93,7 +93,7 @@ impl Judge for BalancerJudge {
         let is_flow = matches!(came.protocol, protocol::TCP | protocol::UDP) && came.has_transport();
         let service = self.service((came.dst, came.dst_port), came.protocol).filter(|_| is_flow);
         let heard = match service {
-            Some(service) => self.to_service(service, &came, passage, &mut ruling),
+            Some(service) => self.asks_service(service, &came, passage, &mut ruling),
             // Nothing of it depends on the flows then.
             None if !self.rules.rewrites => Ok(()),
             None if is_flow => self.past_services(&came, passage, &mut ruling),
@@ -196,7 +196,7 @@ impl BalancerJudge {
         flow.backend = Some(backend);
     }
 
-    fn to_service(
+    fn asks_service(
         &mut self,
         service: usize,
         came: &Headers,
