@@ -233,12 +233,12 @@ fn horizons_are_claimed_in_few_places() {
     }
     claims.sort();
     let expected = [
-        ("batch.rs", 1),      // The packet at hand, or the oldest that waits.
-        ("clocks.rs", 1),     // The core that lags most.
-        ("core.rs", 1),       // The end of a run.
-        ("mover.rs", 1),      // The latest packet, or the oldest that waits, between two batches.
+        ("batch.rs", 1),   // The packet at hand, or the oldest that waits.
+        ("clocks.rs", 1),  // The core that lags most.
+        ("core.rs", 1),    // The end of a run.
+        ("home.rs", 1),    // Another chain or strategy takes over: no packet from before comes any more.
+        ("mover.rs", 1),   // The latest packet, or the oldest that waits, between two batches.
         ("replica.rs", 1), // A promotion, or its end: packets come to the table that gets the flows from then on.
-        ("succession.rs", 1), // Another chain takes over: no packet from before comes any more.
         ("table.rs", 2),   // `bench table`: no flow ever dies.
         ("worker.rs", 1),  // As the mover.
     ];
