@@ -58,7 +58,7 @@ pub fn write(compiled: &Compiled, folder: &Path) -> Result<PathBuf, BuildError> 
     Ok(folder.join(name))
 }
 
-/// Builds what [`write`] wrote. Gives the object's path.
+/// Builds the files that [`write()`] wrote. Gives the object's path.
 ///
 /// # Errors
 /// There is no clang, or it refuses the C.
