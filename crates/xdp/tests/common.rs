@@ -1,15 +1,19 @@
 //! Programs in the kernel beside the interpreter, and packets for both.
 
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use io::capture::CaptureReader;
 use p4::interpret::Machine;
 use p4::ir::Program;
 use p4::{Options, lower};
 use paceline_xdp::history::{Arrival, prefix};
 use paceline_xdp::load::{LoadError, Loaded, MAX_BYTES, ReadTable, TableEntries};
 use paceline_xdp::{Compiled, Strategy, clang, compile};
+
+/// Examples whose programs are in the subset.
+pub const EXAMPLES: [&str; 6] =
+    ["port_knocking", "stateful_firewall", "token_bucket", "elephant", "syn_cookie", "nat_lb"];
 
 /// A packet and when it came, in ns, and by which port.
 pub struct Packet {
@@ -32,7 +36,8 @@ pub fn example(name: &str) -> Program {
     lowered(&path.display().to_string(), &fs::read_to_string(&path).expect("an example"))
 }
 
-/// The object of a program; nothing, with a word why, where there is no clang.
+/// The object of a program, built in a folder of the test's own, since tests run side by side; nothing, with a word why,
+/// where there is no clang.
 pub fn object(compiled: &Compiled, folder: &str) -> Option<Vec<u8>> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
     let source = clang::write(compiled, &folder).expect("a folder for tests");
@@ -188,34 +193,19 @@ pub fn random_packets(seed: u64, many: usize) -> Vec<Packet> {
 
 /// The first packets of a capture; nothing, with a word why, where it is absent.
 pub fn captured(path: &Path, many: usize) -> Option<Vec<Packet>> {
-    let Ok(file) = fs::File::open(path) else {
+    if !path.exists() {
         eprintln!("skipped: there is no {}", path.display());
         return None;
-    };
-    let mut reader: Box<dyn Read> = match path.extension().is_some_and(|extension| extension == "gz") {
-        true => Box::new(flate2::read::GzDecoder::new(file)),
-        false => Box::new(std::io::BufReader::new(file)),
-    };
-    let mut header = [0; 24];
-    reader.read_exact(&mut header).expect("a capture");
-    let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
-    let unit = match word(&header, 0) {
-        0xa1b2_c3d4 => 1000,
-        0xa1b2_3c4d => 1,
-        other => panic!("{}: not a pcap of this byte order: {other:#x}", path.display()),
-    };
+    }
+    let mut reader = CaptureReader::open(path).expect("a capture");
     let (mut packets, mut last) = (Vec::new(), 0);
     while packets.len() < many {
-        let mut record = [0; 16];
-        if reader.read_exact(&mut record).is_err() {
-            break;
-        }
-        let mut bytes = vec![0; word(&record, 8) as usize];
-        reader.read_exact(&mut bytes).expect("a whole packet");
-        last = last.max(u64::from(word(&record, 0)) * 1_000_000_000 + u64::from(word(&record, 4)) * unit);
+        let Some(record) = reader.next().expect("a whole packet") else { break };
+        last = record.time_ns.max(last);
         // 48 bytes of header and the longest ring of the tests go before it.
-        if (14..MAX_BYTES - 600).contains(&bytes.len()) {
-            packets.push(Packet { time_ns: last, port: u16::from(bytes[0] & 1), bytes });
+        if (14..MAX_BYTES - 600).contains(&record.data.len()) {
+            let port = u16::from(record.data[0] & 1);
+            packets.push(Packet { time_ns: last, port, bytes: record.data.to_vec() });
         }
     }
     Some(packets)

@@ -2,11 +2,9 @@
 
 use paceline_xdp::Strategy;
 
-use crate::common::{captured, compiled, difference, example, loaded, object, random_packets, root};
-
-/// Examples whose programs are in the subset.
-const EXAMPLES: [&str; 6] =
-    ["port_knocking", "stateful_firewall", "token_bucket", "elephant", "syn_cookie", "nat_lb"];
+use crate::common::{
+    EXAMPLES, captured, compiled, difference, example, loaded, object, random_packets, root,
+};
 
 #[test]
 fn examples_equal_the_interpreter_packet_by_packet() {
