@@ -1,33 +1,19 @@
 //! Pages of `docs/reference/`, made from the code and held to it. `UPDATE_SCHEMA=1` rewrites them.
 
 use std::fmt::Write as _;
-use std::path::Path;
-use std::{env, fs};
 
 use clap_markdown::MarkdownOptions;
 use engine::{FunctionInfo, Registry};
 
 use crate::commands::Cli;
 use crate::commands::nfs::{key, names};
-
-/// The name of a page that is out of date.
-fn check(name: &'static str, page: &str) -> Option<&'static str> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);
-    if env::var_os("UPDATE_SCHEMA").is_some() {
-        fs::create_dir_all(path.parent().expect("a folder")).expect("docs/ can be written");
-        fs::write(&path, page).expect("docs/ can be written");
-    }
-    (fs::read_to_string(&path).unwrap_or_default() != page).then_some(name)
-}
+use crate::schema::stale;
 
 #[test]
 fn pages_say_what_the_code_says() {
-    let stale = [check("functions.md", &functions()), check("cli.md", &command_line())];
-    let stale: Vec<_> = stale.into_iter().flatten().collect();
-    assert!(
-        stale.is_empty(),
-        "out of date in docs/reference/: {stale:?}; run the tests with UPDATE_SCHEMA=1"
-    );
+    let pages = [stale("reference/functions.md", &functions()), stale("reference/cli.md", &command_line())];
+    let pages: Vec<_> = pages.into_iter().flatten().collect();
+    assert!(pages.is_empty(), "out of date in docs/: {pages:?}; run the tests with UPDATE_SCHEMA=1");
 }
 
 const FUNCTIONS: &str = "# Functions and their options

@@ -9,11 +9,16 @@ use crate::commands::{bench, emulate, generate, inspect, nfs, p4, sequence, veri
 /// The name of a schema that is out of date.
 fn check<T: JsonSchema>(name: &'static str) -> Option<&'static str> {
     let schema = serde_json::to_string_pretty(&schema_for!(T)).expect("a schema is JSON") + "\n";
+    stale(name, &schema)
+}
+
+/// The name of a file in `docs/` whose text is another than this one.
+pub fn stale(name: &'static str, text: &str) -> Option<&'static str> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     if env::var_os("UPDATE_SCHEMA").is_some() {
-        fs::write(&path, &schema).expect("docs/ can be written");
+        fs::write(&path, text).expect("docs/ can be written");
     }
-    (fs::read_to_string(&path).unwrap_or_default() != schema).then_some(name)
+    (fs::read_to_string(&path).unwrap_or_default() != text).then_some(name)
 }
 
 #[test]

@@ -10,8 +10,7 @@ use crate::path::parcel::{Leaving, NOBODY};
 pub(crate) fn bring_home(cores: &mut [ChainCore], owners: &[u16], last: Stamp) {
     let horizon = end_of(last);
     for core in 0..cores.len() {
-        let to: Vec<u16> =
-            owners.iter().map(|owner| if usize::from(*owner) == core { NOBODY } else { *owner }).collect();
+        let to = owners_elsewhere(core, owners);
         for group in 0..cores[core].groups() {
             in_portions(&to, |block, leaving| {
                 let (next, packed) = cores[core].pack(group, block, leaving);
@@ -21,10 +20,20 @@ pub(crate) fn bring_home(cores: &mut [ChainCore], owners: &[u16], last: Stamp) {
                 next
             });
         }
-        for (entry, owner) in (0..).zip(owners).filter(|(_, owner)| usize::from(**owner) != core) {
-            for (function, pool) in cores[core].take_pools(entry) {
-                cores[usize::from(*owner)].put_pool(function, entry, pool);
-            }
+        bring_pools_home(cores, core, owners);
+    }
+}
+
+/// By entry, the core that has it at first; [`NOBODY`] where that is `core`, whose flows stay.
+pub(crate) fn owners_elsewhere(core: usize, owners: &[u16]) -> Vec<u16> {
+    owners.iter().map(|owner| if usize::from(*owner) == core { NOBODY } else { *owner }).collect()
+}
+
+/// Brings pools of entries that `core` has back to the cores that have these entries at first.
+pub(crate) fn bring_pools_home(cores: &mut [ChainCore], core: usize, owners: &[u16]) {
+    for (entry, owner) in (0..).zip(owners).filter(|(_, owner)| usize::from(**owner) != core) {
+        for (function, pool) in cores[core].take_pools(entry) {
+            cores[usize::from(*owner)].put_pool(function, entry, pool);
         }
     }
 }

@@ -5,13 +5,12 @@ use wire::Stamp;
 
 use crate::path::core::ChainCore;
 use crate::path::parcel::Leaving;
-use crate::strategies::home::end_of;
+use crate::strategies::home::{bring_pools_home, end_of};
 
 /// Brings shards that have gone from core to core back to their first owners, each with all its flows in its kept part.
 pub(super) fn bring_shards_home(cores: &mut [ChainCore], owners: &[u16], entries: &[u16], last: Stamp) {
     for core in 0..cores.len() {
-        let elsewhere = |owner: u16| usize::from(owner) != core;
-        for (shard, owner) in owners.iter().enumerate().filter(|(_, owner)| elsewhere(**owner)) {
+        for (shard, owner) in owners.iter().enumerate().filter(|(_, owner)| usize::from(**owner) != core) {
             for part in [2 * shard, 2 * shard + 1] {
                 let tables = cores[core].shelves().map(|(_, shelves)| shelves.take(part)).collect::<Vec<_>>();
                 for ((_, shelves), table) in cores[usize::from(*owner)].shelves().zip(tables) {
@@ -19,11 +18,7 @@ pub(super) fn bring_shards_home(cores: &mut [ChainCore], owners: &[u16], entries
                 }
             }
         }
-        for (entry, owner) in (0..).zip(entries).filter(|(_, owner)| elsewhere(**owner)) {
-            for (function, pool) in cores[core].take_pools(entry) {
-                cores[usize::from(*owner)].put_pool(function, entry, pool);
-            }
-        }
+        bring_pools_home(cores, core, entries);
     }
     let horizon = end_of(last);
     let all = vec![0; entries.len()];

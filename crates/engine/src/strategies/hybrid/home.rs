@@ -3,15 +3,14 @@
 use wire::Stamp;
 
 use crate::path::core::ChainCore;
-use crate::path::parcel::{Leaving, NOBODY, Shelves};
-use crate::strategies::home::end_of;
+use crate::path::parcel::{Leaving, Shelves};
+use crate::strategies::home::{end_of, owners_elsewhere};
 
 /// Brings flows of values of the hash back to the cores that have these at first. None is replicated at the end.
 pub(super) fn bring_values_home(cores: &mut [ChainCore], owners: &[u16], last: Stamp) {
     let horizon = end_of(last);
     for core in 0..cores.len() {
-        let elsewhere = |owner: &u16| if usize::from(*owner) == core { NOBODY } else { *owner };
-        let to: Vec<u16> = owners.iter().map(elsewhere).collect();
+        let to = owners_elsewhere(core, owners);
         let pack = |(group, shelves): (usize, &mut dyn Shelves)| {
             let (_, flows) = shelves.pack_from(0, 0, &mut Leaving::all(&to));
             flows.into_iter().map(move |(owner, flows)| (owner, group, flows)).collect::<Vec<_>>()
