@@ -3,8 +3,7 @@
 use std::fs;
 use std::net::UdpSocket;
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +15,10 @@ use crate::support::{paceline, stderr};
 const SOON: Duration = Duration::from_millis(100);
 /// So long it is looked at.
 const WHILE: Duration = Duration::from_millis(600);
+/// So long packets may take to begin to pass.
+const AT_LEAST_ONE: Duration = Duration::from_secs(20);
+/// So long after the last one nothing more comes.
+const LAST_ONES: Duration = Duration::from_millis(50);
 /// A busy machine's threads may be late: the fastest of so many is what the kernel does.
 const TRIES: usize = 10;
 
@@ -49,56 +52,83 @@ impl Drop for BpfFileSystem {
     }
 }
 
-/// When datagrams arrive that are sent every millisecond, as long as `what` takes.
-fn arrivals(from: &Namespace, to: &Namespace, address: &str, what: impl FnOnce()) -> Vec<Instant> {
+/// One datagram: when it was sent, and whether it arrived.
+struct Sent {
+    at: Instant,
+    arrived: bool,
+}
+
+/// Sends a datagram every millisecond as long as `what` takes, which is told how many arrived so far.
+///
+/// Losses are told by what was sent, never by when the receiver saw it: a busy machine's threads are late, and that
+/// is no loss.
+fn datagrams(from: &Namespace, to: &Namespace, address: &str, what: impl FnOnce(&AtomicUsize)) -> Vec<Sent> {
     let receiver = to.bound(|| UdpSocket::bind(address));
-    receiver.set_read_timeout(Some(Duration::from_millis(5))).expect("a socket");
+    receiver.set_read_timeout(Some(LAST_ONES)).expect("a socket");
     let sender = from.bound(|| UdpSocket::bind("0.0.0.0:0"));
-    let (goes_on, arrived) = (AtomicBool::new(true), Mutex::new(Vec::new()));
+    let (goes_on, arrived) = (AtomicBool::new(true), AtomicUsize::new(0));
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let sends = scope.spawn(|| {
+            let mut sent = Vec::new();
             while goes_on.load(Ordering::Relaxed) {
-                let _ = sender.send_to(b"a packet", address);
+                let at = Instant::now();
+                if sender.send_to(&sent.len().to_be_bytes(), address).is_ok() {
+                    sent.push(Sent { at, arrived: false });
+                }
                 thread::sleep(Duration::from_millis(1));
             }
+            sent
         });
-        scope.spawn(|| {
-            while goes_on.load(Ordering::Relaxed) {
-                if receiver.recv(&mut [0; 64]).is_ok() {
-                    arrived.lock().expect("no panic").push(Instant::now());
+        let receives = scope.spawn(|| {
+            let (mut numbers, mut bytes) = (Vec::new(), [0; 8]);
+            loop {
+                match receiver.recv(&mut bytes) {
+                    Ok(_) => {
+                        numbers.push(usize::from_be_bytes(bytes));
+                        arrived.store(numbers.len(), Ordering::Relaxed);
+                    }
+                    Err(_) if !goes_on.load(Ordering::Relaxed) => return numbers,
+                    Err(_) => {}
                 }
             }
         });
-        what();
+        what(&arrived);
         goes_on.store(false, Ordering::Relaxed);
-    });
-    arrived.into_inner().expect("no panic")
+        let mut sent = sends.join().expect("no panic");
+        for number in receives.join().expect("no panic") {
+            if let Some(sent) = sent.get_mut(number) {
+                sent.arrived = true;
+            }
+        }
+        sent
+    })
 }
 
-/// Kills it, and says how long nothing arrived for at most from then on, and how many packets came after [`SOON`].
+/// Kills it once packets pass, and says for how long after that the packets sent were lost, and how many of those
+/// sent after [`SOON`] arrived.
 fn kill(lan: &Lan, run: Run, address: &str) -> (Duration, usize) {
     let mut killed = Instant::now();
-    let times = arrivals(&lan.left, &lan.right, address, || {
-        thread::sleep(Duration::from_millis(100));
+    let sent = datagrams(&lan.left, &lan.right, address, |arrived| {
+        let begun = Instant::now();
+        while arrived.load(Ordering::Relaxed) == 0 {
+            assert!(begun.elapsed() < AT_LEAST_ONE, "packets pass as long as it lives");
+            thread::sleep(Duration::from_millis(5));
+        }
+        thread::sleep(Duration::from_millis(50));
         killed = Instant::now();
         run.die();
         thread::sleep(WHILE);
     });
-    assert!(times.iter().any(|time| *time < killed), "packets pass as long as it lives");
-    let after: Vec<Instant> = times.into_iter().filter(|time| *time >= killed).collect();
-    let mut gap = Duration::ZERO;
-    let mut last = killed;
-    for time in after.iter().chain([&(killed + WHILE)]) {
-        gap = gap.max(time.saturating_duration_since(last));
-        last = *time;
-    }
-    (gap, after.iter().filter(|time| **time > killed + SOON).count())
+    let after = || sent.iter().filter(|sent| sent.at >= killed);
+    let last_lost = after().filter(|sent| !sent.arrived).last();
+    let gap = last_lost.map_or(Duration::ZERO, |sent| sent.at.duration_since(killed));
+    (gap, after().filter(|sent| sent.arrived && sent.at > killed + SOON).count())
 }
 
 /// Whether packets pass now.
 fn passes(lan: &Lan, address: &str) -> bool {
-    let times = arrivals(&lan.left, &lan.right, address, || thread::sleep(Duration::from_millis(300)));
-    !times.is_empty()
+    let sent = datagrams(&lan.left, &lan.right, address, |_| thread::sleep(Duration::from_millis(300)));
+    sent.iter().any(|sent| sent.arrived)
 }
 
 const OUTSIDE: &str = "203.0.113.2:7009";
