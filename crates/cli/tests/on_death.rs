@@ -11,10 +11,12 @@ use crate::lab::Namespace;
 use crate::service::{Lan, Run};
 use crate::support::{paceline, stderr};
 
-/// So soon the interfaces are as was asked for.
+/// So soon nothing passes any more where that was asked for.
 const SOON: Duration = Duration::from_millis(100);
+/// So soon the kernel carries on, on a busy machine, too: it takes the sockets apart first, a grace period for each.
+const CARRIED_ON: Duration = Duration::from_millis(500);
 /// So long it is looked at.
-const WHILE: Duration = Duration::from_millis(600);
+const WHILE: Duration = Duration::from_secs(1);
 /// So long packets may take to begin to pass.
 const AT_LEAST_ONE: Duration = Duration::from_secs(20);
 /// So long after the last one nothing more comes.
@@ -104,7 +106,7 @@ fn datagrams(from: &Namespace, to: &Namespace, address: &str, what: impl FnOnce(
     })
 }
 
-/// Kills it once packets pass, and says for how long after that the packets sent were lost, and how many of those
+/// Kills the run once packets pass, and says for how long after that the packets sent were lost, and how many of those
 /// sent after [`SOON`] arrived.
 fn kill(lan: &Lan, run: Run, address: &str) -> (Duration, usize) {
     let mut killed = Instant::now();
@@ -169,12 +171,12 @@ fn the_kernel_carries_on(label: &str, cores: usize) {
         assert!(!run.said.contains("nothing passes"), "{}", run.said);
         let (gap, _) = kill(&lan, run, OUTSIDE);
         gaps.push(gap);
-        if gap < SOON {
+        if gap < CARRIED_ON {
             break;
         }
     }
     eprintln!("without packets after kill -9: {gaps:?}");
-    assert!(gaps.iter().any(|gap| *gap < SOON), "{gaps:?}");
+    assert!(gaps.iter().any(|gap| *gap < CARRIED_ON), "{gaps:?}");
     // Where the kernel does not forward that is said.
     lan.gateway.write("/proc/sys/net/ipv4/ip_forward", "0");
     let run = start_on(cores, &lan, "pass", &file_system.pins());
@@ -232,11 +234,11 @@ fn a_bridge_of_the_kernel_carries_on() {
         assert!(run.said.contains("unless a bridge of the kernel has both"), "{}", run.said);
         let (gap, _) = kill(&lan, run, address);
         gaps.push(gap);
-        if gap < SOON {
+        if gap < CARRIED_ON {
             break;
         }
     }
-    assert!(gaps.iter().any(|gap| *gap < SOON), "{gaps:?}");
+    assert!(gaps.iter().any(|gap| *gap < CARRIED_ON), "{gaps:?}");
 }
 
 #[test]
