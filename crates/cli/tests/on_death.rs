@@ -11,10 +11,8 @@ use crate::lab::Namespace;
 use crate::service::{Lan, Run};
 use crate::support::{paceline, stderr};
 
-/// So soon nothing passes any more where that was asked for.
+/// So soon the interfaces are as was asked for.
 const SOON: Duration = Duration::from_millis(100);
-/// So soon the kernel carries on, on a busy machine, too: it takes the sockets apart first, a grace period for each.
-const CARRIED_ON: Duration = Duration::from_millis(500);
 /// So long it is looked at.
 const WHILE: Duration = Duration::from_secs(1);
 /// So long packets may take to begin to pass.
@@ -112,8 +110,8 @@ fn kill(lan: &Lan, run: Run, address: &str) -> (Duration, usize) {
     let mut killed = Instant::now();
     let sent = datagrams(&lan.left, &lan.right, address, |arrived| {
         let begun = Instant::now();
-        while arrived.load(Ordering::Relaxed) == 0 {
-            assert!(begun.elapsed() < AT_LEAST_ONE, "packets pass as long as it lives");
+        // Nothing panics in here: the threads would go on for ever.
+        while arrived.load(Ordering::Relaxed) == 0 && begun.elapsed() < AT_LEAST_ONE {
             thread::sleep(Duration::from_millis(5));
         }
         thread::sleep(Duration::from_millis(50));
@@ -121,8 +119,9 @@ fn kill(lan: &Lan, run: Run, address: &str) -> (Duration, usize) {
         run.die();
         thread::sleep(WHILE);
     });
+    assert!(sent.iter().any(|sent| sent.arrived && sent.at < killed), "packets pass as long as it lives");
     let after = || sent.iter().filter(|sent| sent.at >= killed);
-    let last_lost = after().filter(|sent| !sent.arrived).last();
+    let last_lost = after().rfind(|sent| !sent.arrived);
     let gap = last_lost.map_or(Duration::ZERO, |sent| sent.at.duration_since(killed));
     (gap, after().filter(|sent| sent.arrived && sent.at > killed + SOON).count())
 }
@@ -171,12 +170,12 @@ fn the_kernel_carries_on(label: &str, cores: usize) {
         assert!(!run.said.contains("nothing passes"), "{}", run.said);
         let (gap, _) = kill(&lan, run, OUTSIDE);
         gaps.push(gap);
-        if gap < CARRIED_ON {
+        if gap < SOON {
             break;
         }
     }
     eprintln!("without packets after kill -9: {gaps:?}");
-    assert!(gaps.iter().any(|gap| *gap < CARRIED_ON), "{gaps:?}");
+    assert!(gaps.iter().any(|gap| *gap < SOON), "{gaps:?}");
     // Where the kernel does not forward that is said.
     lan.gateway.write("/proc/sys/net/ipv4/ip_forward", "0");
     let run = start_on(cores, &lan, "pass", &file_system.pins());
@@ -234,11 +233,11 @@ fn a_bridge_of_the_kernel_carries_on() {
         assert!(run.said.contains("unless a bridge of the kernel has both"), "{}", run.said);
         let (gap, _) = kill(&lan, run, address);
         gaps.push(gap);
-        if gap < CARRIED_ON {
+        if gap < SOON {
             break;
         }
     }
-    assert!(gaps.iter().any(|gap| *gap < CARRIED_ON), "{gaps:?}");
+    assert!(gaps.iter().any(|gap| *gap < SOON), "{gaps:?}");
 }
 
 #[test]

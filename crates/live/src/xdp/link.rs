@@ -65,7 +65,24 @@ pub(super) fn create(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io:
 fn attach(request: LinkCreate) -> io::Result<OwnedFd> {
     let fd = bpf(BPF_LINK_CREATE, &request)?;
     // SAFETY: it was just opened, and nobody else knows it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    Ok(closed_first(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// Files from this number on are links: a process has fewer others open, and may open 1,024 unless told otherwise.
+const LINKS: libc::c_int = 768;
+
+/// Gives a link a number above those of all other files, where the process may have one.
+///
+/// When a process dies the kernel closes its files from the highest number down. Each AF_XDP socket holds it up for a
+/// grace period of RCU, and the programs drop or lose packets meanwhile: so they have to go before the sockets.
+fn closed_first(link: OwnedFd) -> OwnedFd {
+    // SAFETY: it takes two numbers, and the first is that of an open file.
+    let fd = unsafe { libc::fcntl(link.as_raw_fd(), libc::F_DUPFD_CLOEXEC, LINKS) };
+    if fd < 0 {
+        return link;
+    }
+    // SAFETY: it was just opened, and nobody else knows it.
+    unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
 /// `BPF_OBJ_PIN`, `BPF_OBJ_GET`, `BPF_OBJ_GET_INFO_BY_FD` and `BPF_LINK_UPDATE` of linux/bpf.h.
@@ -142,7 +159,7 @@ pub(super) fn pinned(path: &Path) -> io::Result<(OwnedFd, u32)> {
     let path = c_path(path)?;
     let fd = bpf(BPF_OBJ_GET, &Object { path: path.as_ptr().addr() as u64, fd: 0, flags: 0 })?;
     // SAFETY: it was just opened, and nobody else knows it.
-    let link = unsafe { OwnedFd::from_raw_fd(fd) };
+    let link = closed_first(unsafe { OwnedFd::from_raw_fd(fd) });
     let mut info = LinkInfo::default();
     let ask = AskInfo {
         fd: link.as_raw_fd() as u32,
