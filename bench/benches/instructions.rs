@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 use engine::strategies::{DYSSECT, RSS, RSSPP, SHARED, SINGLE, Shards, Strategy};
 use engine::strategies::{Dispatcher, Team};
-use engine::{BATCH_PACKETS, Chain, ChainCore, CoreCounters, Intake, Mover, Plan, Registry};
+use engine::{BATCH_PACKETS, Chain, ChainCore, CoreCounters, Intake, Mover, Plan};
 use engine::{SequencedAs, Sequencing, turn};
 use gungraun::prelude::*;
 use io::capture::Record;
@@ -413,7 +413,7 @@ impl Running {
     }
 
     fn on(core: impl FnOnce(&Chain) -> ChainCore, toml: &str) -> Running {
-        let chain = Chain::parse("bench", toml, &Registry::stock()).expect("a chain");
+        let chain = Chain::parse("bench", toml, &stock::registry()).expect("a chain");
         let mut port = port();
         let batches = (0..2).map(|_| {
             let mut batch = engine::Batch::new();
@@ -464,7 +464,7 @@ impl Turning {
     }
 
     fn of(toml: &str, strategy: &'static dyn Strategy) -> Turning {
-        let mut registry = Registry::stock();
+        let mut registry = stock::registry();
         registry.add::<Fused>();
         let chain = Chain::parse("bench", toml, &registry).expect("a chain");
         let plan = Plan::new(&chain, strategy, 1).expect("a plan");
@@ -502,7 +502,7 @@ struct Referred {
 
 impl Referred {
     fn new(shards: usize, card_flows: usize) -> Referred {
-        let chain = Chain::parse("bench", STATISTICS, &Registry::stock()).expect("a chain");
+        let chain = Chain::parse("bench", STATISTICS, &stock::registry()).expect("a chain");
         let plan = Plan::new(&chain, DYSSECT, 1).expect("a plan");
         let plan = Plan { shards: Shards::new(shards), card_flows, ..plan };
         let Team { mut dispatcher, mut intakes } = plan.team(&chain);

@@ -58,7 +58,7 @@ fn example_text(name: &str) -> String {
 }
 
 fn example_of(name: &str, text: &str) -> Chain {
-    Chain::parse(name, text, &Registry::stock())
+    Chain::parse(name, text, &::stock::registry())
         .unwrap_or_else(|error| panic!("{error} at {:?}", error.position()))
 }
 

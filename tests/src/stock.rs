@@ -4,7 +4,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use engine::{Chain, Registry};
+use engine::Chain;
 use sweep::NamedChain;
 use traffic::{Kind, Model};
 
@@ -57,7 +57,7 @@ stock_functions!(list);
 
 /// A function in a chain of its own.
 pub fn alone(name: &str, options: &str) -> Chain {
-    chain(&format!("[[function]]\nuse = \"{name}\"\n{options}"), &Registry::stock())
+    chain(&format!("[[function]]\nuse = \"{name}\"\n{options}"), &stock::registry())
 }
 
 /// All examples of chains, in the order of their names; NATs have few ports.
@@ -73,7 +73,7 @@ pub fn examples() -> Vec<Chain> {
 pub fn three_typed() -> Chain {
     let uses = ["ddos", "conntrack", "flow-statistics"]
         .map(|name| format!("[[function]]\nuse = \"{name}\"\nflows = 2048\n"));
-    chain(&uses.concat(), &Registry::stock())
+    chain(&uses.concat(), &stock::registry())
 }
 
 /// Functions with large tables take smaller ones, so that many cores find memory.

@@ -54,6 +54,8 @@ mod own_ports;
 mod own_turns;
 #[path = "pins.rs"]
 mod pins;
+#[path = "reads.rs"]
+mod reads;
 #[path = "reload.rs"]
 mod reload;
 #[path = "reports.rs"]

@@ -10,7 +10,7 @@ use std::time::Instant;
 use engine::strategies::{
     ALL, AUTO, Candidates, Changes, Changing, Decided, Layout, Phase, Strategy, StrategyInfo,
 };
-use engine::{Chain, ChainCore, Plan, PlanError, Progress, Registry, verify};
+use engine::{Chain, ChainCore, Plan, PlanError, Progress, verify};
 use paceline_conformance::chain;
 use paceline_conformance::migration::{
     LONG_WAYS, PACKETS, WAYS, assert_same, inputs, verify_forced, verify_tiny_tables,
@@ -112,11 +112,11 @@ fn what_cannot_take_part_says_why() {
     assert!(why.contains("a replica needs all of it") && as_well == why, "{of_nat:?}");
     assert!(parts.contains("parts of shards") && other.contains("a pool"), "{of_nat:?}");
     let mixed = "[[function]]\nuse = \"conntrack\"\n[[function]]\nuse = \"ddos\"\n";
-    let of_mixed = left_out(&small(chain(mixed, &Registry::stock())));
+    let of_mixed = left_out(&small(chain(mixed, &stock::registry())));
     let names: Vec<_> = of_mixed.iter().map(|(name, _)| *name).collect();
     assert_eq!(names, ["rss", "rsspp", "dyssect", "hybrid"], "{of_mixed:?}");
     let with_objective = format!("[slo]\np99_us = 500\n{mixed}").replace("ddos", "policer");
-    let of_objective = left_out(&small(chain(&with_objective, &Registry::stock())));
+    let of_objective = left_out(&small(chain(&with_objective, &stock::registry())));
     assert!(matches!(&of_objective[..], [("dyssect", why)] if why.contains("[slo]")), "{of_objective:?}");
     assert_eq!(left_out(&small(alone("conntrack", ""))), []);
 }

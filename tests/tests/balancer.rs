@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::strategies::{DYSSECT, HYBRID, RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE};
-use engine::{Chain, Plan, Progress, Registry, verify};
+use engine::{Chain, Plan, Progress, verify};
 use etherparse::PacketBuilder;
 use paceline_conformance::draw::Draw;
 use paceline_conformance::{Packet, chain, pcap, run_in_batches, tcp, udp6};
@@ -29,7 +29,7 @@ fn text(policy: &str, flows: usize, full: &str) -> String {
 }
 
 fn balancer(policy: &str, flows: usize, full: &str) -> Chain {
-    chain(&text(policy, flows, full), &Registry::stock())
+    chain(&text(policy, flows, full), &stock::registry())
 }
 
 /// Connections of which between one and 20 are open at a time, so that a small table is full now, and has room then.
@@ -145,7 +145,7 @@ fn connections_that_began_in_a_full_table_go_on_when_it_has_room() {
 /// A turn is known to the table alone, so that nothing could send an evicted connection back where it was.
 #[test]
 fn turns_are_refused_in_a_table_that_evicts() {
-    let error = Chain::parse("test", &text("round-robin", 8, "evict-oldest"), &Registry::stock());
+    let error = Chain::parse("test", &text("round-robin", 8, "evict-oldest"), &stock::registry());
     let error = error.err().expect("refused");
     assert!(error.to_string().contains("round-robin"), "{error}");
     assert_eq!(error.position(), (4, 14), "points at `table_full`");
@@ -218,7 +218,7 @@ fn errors_about_balanced_flows_are_equal_under_every_strategy() {
         }
         let pcap = pcap::of(&packets);
         for policy in ["maglev", "random", "round-robin"] {
-            let chain = chain(&text(policy, is_v6), &Registry::stock());
+            let chain = chain(&text(policy, is_v6), &stock::registry());
             for strategy in [RSS, RSSPP, SCR, SCR_TURNS, HYBRID, DYSSECT, SHARED] {
                 let plan = match Plan::new(&chain, strategy, 3) {
                     Ok(plan) => plan,
@@ -235,7 +235,7 @@ fn errors_about_balanced_flows_are_equal_under_every_strategy() {
                 assert!(holds, "{policy}, {}: {verified:#?}", strategy.name());
             }
         }
-        let single = chain(&text("maglev", is_v6), &Registry::stock());
+        let single = chain(&text("maglev", is_v6), &stock::registry());
         assert!(Plan::new(&single, SINGLE, 1).is_ok());
         let mut core = single.core().expect("memory");
         let ran = run_in_batches(&mut core, &packets, &[64]);
@@ -276,7 +276,7 @@ fn direct_connections_are_equal_under_every_strategy() {
         }
     }
     let pcap = pcap::of(&packets);
-    let single = chain(&text("maglev", 65_536), &Registry::stock());
+    let single = chain(&text("maglev", 65_536), &stock::registry());
     let mut core = single.core().expect("memory");
     let ran = run_in_batches(&mut core, &packets, &[64]);
     let from_backend = |packet: &Packet| packet.bytes[26] == 10;
@@ -285,7 +285,7 @@ fn direct_connections_are_equal_under_every_strategy() {
         answers.partition(|(packet, answer)| packet.bytes == answer.1);
     assert!(direct.len() > 100 && of_service.len() > 100, "{} {}", direct.len(), of_service.len());
     for (policy, flows) in [("maglev", 65_536), ("random", 65_536), ("round-robin", 65_536), ("maglev", 64)] {
-        let chain = chain(&text(policy, flows), &Registry::stock());
+        let chain = chain(&text(policy, flows), &stock::registry());
         for strategy in [RSS, RSSPP, SCR, SCR_TURNS, HYBRID, DYSSECT] {
             // A replica does not know whose turn it is for another core's packet.
             let Ok(plan) = Plan::new(&chain, strategy, 3) else {

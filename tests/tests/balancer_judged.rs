@@ -1,7 +1,7 @@
 //! `verify` sees what a balancer that goes by turns does on many cores, whatever backends flows get there.
 
 use engine::strategies::{AUTO, DYSSECT, RSS, RSSPP, Strategy};
-use engine::{Chain, Plan, Progress, Registry, Verified, verify, verify_answered};
+use engine::{Chain, Plan, Progress, Verified, verify, verify_answered};
 use etherparse::{Icmpv4Type, PacketBuilder};
 use nf::Connection;
 use paceline_conformance::draw::Draw;
@@ -32,7 +32,7 @@ fn connections() -> Pcap {
 }
 
 fn verified<const FAULT: u8>(strategy: &'static dyn Strategy, capture: &Pcap) -> Verified {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<FaultyBalancer<FAULT>>();
     let toml = "[[function]]\nuse = \"load-balancer\"\nflows = 1024\npolicy = \"round-robin\"\n\
                 [[function.services]]\nvip = \"192.0.2.80\"\nport = 80\nbackends = [{ address = \"10.9.0.1\" }, \
@@ -141,7 +141,7 @@ fn rewriting<const FAULT: u8>(
     capture: &Pcap,
     is_answered: bool,
 ) -> Verified {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<FaultyBalancer<FAULT, Connection>>();
     let mut toml = "[[function]]\nuse = \"load-balancer\"\nflows = 1024\npolicy = \"round-robin\"\n\
                     rewrite_answers = true\n"
@@ -226,7 +226,7 @@ fn a_balancer_that_rewrites_answers_is_judged_where_its_table_fills() {
         let text = "[[function]]\nuse = \"load-balancer\"\nflows = 16\npolicy = \"round-robin\"\n\
                     rewrite_answers = true\n[[function.services]]\nvip = \"192.0.2.80\"\nport = 80\n\
                     backends = [{ address = \"10.9.0.1\" }, { address = \"10.9.0.2\" }]\n";
-        let chain = chain(text, &Registry::stock());
+        let chain = chain(text, &stock::registry());
         let plan = plan(&chain, strategy);
         let verified = verify(&chain, &plan, &|| Ok(capture.open()), &Progress::default()).expect("it runs");
         let [judged] = &verified.judged[..] else { panic!("{verified:#?}") };

@@ -1,6 +1,6 @@
 //! What comes out never depends on where batches were cut, and is what plain code gives.
 
-use engine::{Chain, ChainCore, FlowCounters, Registry, Stage};
+use engine::{Chain, ChainCore, FlowCounters, Stage};
 use io::Fate;
 use nf::{
     About, Cx, Extras, FiveTuple, FlowKey, FullTable, NetworkFunction, OptionError, Pooled, Rig, Verdict,
@@ -94,7 +94,7 @@ proptest! {
     ) {
         let full = if evict { "evict-oldest" } else { "reject" };
         let toml = filled_in(SEVERAL_KEYS, flows, full);
-        borders_leave_no_trace(&chain(&toml, &Registry::stock()), &packets, &sizes)?;
+        borders_leave_no_trace(&chain(&toml, &stock::registry()), &packets, &sizes)?;
     }
 }
 
@@ -141,7 +141,7 @@ table_full = \"FULL\"
 ";
 
 fn long_chain(toml: &str, flows: usize, full: &str) -> Chain {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<Lease<true>>();
     registry.add::<Lease<false>>();
     chain(&filled_in(toml, flows, full), &registry)
@@ -370,7 +370,7 @@ impl<const IN_ORDER: bool> Lease<IN_ORDER> {
 
 /// One function in the engine and in the rig.
 fn agree<F: NetworkFunction>(packets: &[Packet]) -> Result<(), TestCaseError> {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<F>();
     let chain = chain(&format!("[[function]]\nuse = \"{}\"", F::ABOUT.name), &registry);
     let mut core = chain.core().expect("memory");
@@ -454,7 +454,7 @@ ports = [70, 71]
     packets.extend([8, 9].map(|host| tcp(SECOND, host, 3, (4000, 80), 2, 0, 0)));
     packets.extend((2..7_000).map(|second| of_others(second * SECOND)));
     packets.push(tcp(7_000 * SECOND, 10, 3, (4000, 80), 2, 0, 0));
-    let chain = chain(toml, &Registry::stock());
+    let chain = chain(toml, &stock::registry());
     let ran = run_in_batches(&mut chain.core().expect("memory"), &packets, &[64]);
     assert_eq!(ran.answers.last().map(|answer| answer.0), Some(Fate::Forward));
 }
@@ -470,7 +470,7 @@ inside = [\"10.0.0.8/29\"]
 external = [\"10.0.0.2\"]
 ";
     let packets = [8, 9].map(|host| tcp(1, host, 3, (4000, 80), 2, 0, 0));
-    let chain = chain(toml, &Registry::stock());
+    let chain = chain(toml, &stock::registry());
     let mut core = chain.core().expect("memory");
     run_in_batches(&mut core, &packets, &[64]);
     assert_eq!(core.stage(0).counters().events, [1, 0, 1, 0, 0, 0]);

@@ -2,7 +2,7 @@
 
 use engine::report::RunReport;
 use engine::strategies::RSS;
-use engine::{Chain, Plan, Progress, Registry, replay_capture};
+use engine::{Chain, Plan, Progress, replay_capture};
 use io::capture::CaptureReader;
 use paceline_conformance::{chain, example, root};
 
@@ -28,7 +28,7 @@ fn the_scanners_are_found_and_nobody_else() {
     let mut means = [0.0; 2];
     for seed in 0..SEEDS {
         let toml = format!("[[function]]\nuse = \"port-scan\"\nthreshold_ports = 20\nseed = {seed}");
-        let report = run(&chain(&toml, &Registry::stock()));
+        let report = run(&chain(&toml, &stock::registry()));
         let scanners = rows(&report, "port-scan", "Scanners now: 2,");
         assert_eq!(scanners.len(), 2);
         for (mean, (row, source)) in
@@ -47,7 +47,7 @@ fn the_scanners_are_found_and_nobody_else() {
 /// No other source sends SYNs to more than four.
 #[test]
 fn no_client_comes_near_the_threshold() {
-    let strict = chain("[[function]]\nuse = \"port-scan\"\nthreshold_ports = 4", &Registry::stock());
+    let strict = chain("[[function]]\nuse = \"port-scan\"\nthreshold_ports = 4", &stock::registry());
     assert_eq!(rows(&run(&strict), "port-scan", "Scanners now: 2,").len(), 2);
 }
 
@@ -58,7 +58,7 @@ fn statistics_by_flow_and_by_source_add_up_to_the_same() {
     for (function, subject, records) in
         [("flow-statistics", "flow records", 1801), ("source-statistics", "source records", 29)]
     {
-        let report = run(&chain(&format!("[[function]]\nuse = \"{function}\""), &Registry::stock()));
+        let report = run(&chain(&format!("[[function]]\nuse = \"{function}\""), &stock::registry()));
         let sizes = rows(&report, function, &format!("{records} {subject}"));
         let sum = |column: usize| -> u64 {
             sizes.iter().map(|row| row[column].parse::<u64>().expect("a number")).sum()

@@ -3,9 +3,7 @@
 
 use engine::report::RunReport;
 use engine::strategies::{RSS, RSSPP, SCR, SCR_TURNS, SINGLE, Strategy};
-use engine::{
-    Chain, ExternalInput, ExternalPackets, Plan, Progress, Recovery, Registry, RunOutcome, SequencedAs,
-};
+use engine::{Chain, ExternalInput, ExternalPackets, Plan, Progress, Recovery, RunOutcome, SequencedAs};
 use engine::{replay_capture, replay_external, verify, verify_external};
 use io::capture::CaptureReader;
 use io::{EngineDrop, Fate};
@@ -66,7 +64,7 @@ fn attacked(connections: u16) -> Vec<Packet> {
 
 fn conntrack(checksums: &str) -> Chain {
     let text = format!("{checksums}\n[[function]]\nuse = \"conntrack\"\ngaps = \"strict\"\n");
-    chain(&text, &Registry::stock())
+    chain(&text, &stock::registry())
 }
 
 /// The outcome of a run, and every packet's fate.

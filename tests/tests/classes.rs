@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::strategies::{DYSSECT, Layout, Strategy, StrategyInfo, Team};
 use engine::{
-    Batch, Chain, ChainCore, Classes, Intake, IntakeCounters, IntakeEnd, Plan, PlanError, Progress, Registry,
-    Reload, verify, verify_reloading,
+    Batch, Chain, ChainCore, Classes, Intake, IntakeCounters, IntakeEnd, Plan, PlanError, Progress, Reload,
+    verify, verify_reloading,
 };
 use io::{Port, Received};
 use paceline_conformance::chain;
@@ -35,7 +35,7 @@ prefixes = ["10.0.0.0/9", "172.16.0.0/12", "192.0.2.0/25", "198.51.100.0/25", "2
 const BY_PORT: &str = "[[class]]\npriority = \"high\"\nports = [53, 80, 5201]\n";
 
 fn classes(toml: &str) -> Classes {
-    chain(&format!("{toml}\n[[function]]\nuse = \"conntrack\"\n"), &Registry::stock()).classes
+    chain(&format!("{toml}\n[[function]]\nuse = \"conntrack\"\n"), &stock::registry()).classes
 }
 
 /// A chain with classes that it can have.
@@ -279,7 +279,7 @@ fn classes_that_make_no_sense_are_refused() {
         ("ports = [80]", "does not say which priority it has"),
         ("priority = \"high\"\nport = 80", "a class has no option `port`"),
     ] {
-        let error = match Chain::parse("test.toml", &with(class), &Registry::stock()) {
+        let error = match Chain::parse("test.toml", &with(class), &stock::registry()) {
             Ok(_) => panic!("{class}"),
             Err(error) => error.to_string(),
         };
@@ -299,7 +299,7 @@ fn what_is_wrong_with_a_class_is_marked() {
         ("[slo]\n\np99_us = -1\n", 6),
     ] {
         let text = format!("{right}{class}{function}");
-        let Err(error) = Chain::parse("test.toml", &text, &Registry::stock()) else { panic!("{text}") };
+        let Err(error) = Chain::parse("test.toml", &text, &stock::registry()) else { panic!("{text}") };
         assert_eq!(error.position().0, line, "{text}: {error}");
     }
 }

@@ -1,6 +1,6 @@
 //! What the engine owes a function: each part of the contract, by functions made to use it.
 
-use engine::{Chain, Registry};
+use engine::Chain;
 use io::{EngineDrop, Fate};
 use nf::{About, Cx, Extras, FlowKey, FullTable, NetworkFunction, OptionError, Pooled, SrcAddr, Verdict};
 use paceline_conformance::{Packet, Ran, chain, run_in_batches, tcp, udp6};
@@ -140,7 +140,7 @@ impl NetworkFunction for Watcher {
 }
 
 fn marked_and_watched(marker: &str, options: &str) -> Chain {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<Marker<false>>();
     registry.add::<Marker<true>>();
     registry.add::<Watcher>();
@@ -198,7 +198,7 @@ fn a_batch_leaves_nothing_to_the_next_and_each_packet_is_counted_once() {
         udp6(6, 4, 2, (1, 2), 0),
     ];
     let packets = [ended, plain].concat();
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<Marker<false>>();
     for (policy, malformed_fate) in [("drop", Fate::Drop(EngineDrop::Malformed)), ("pass", Fate::Forward)] {
         let chain = chain(&format!("malformed = \"{policy}\"\n[[function]]\nuse = \"marker\""), &registry);
@@ -280,7 +280,7 @@ fn edits_that_are_not_declared_are_caught_where_assertions_are_on() {
             1
         }
     }
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<Undeclared>();
     run(&chain("[[function]]\nuse = \"undeclared\"", &registry), &[packet(5, 1, FORWARDED)]);
 }

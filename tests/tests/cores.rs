@@ -1,7 +1,7 @@
 //! Cores are parked, and get packets again, while packets come: nothing is lost by it, and it changes no answer.
 
 use engine::strategies::{ALL, DYSSECT, Layout, RSS, RSSPP, Strategy, StrategyInfo};
-use engine::{Chain, NoParking, Plan, PlanError, Progress, Registry, replay_capture, verify};
+use engine::{Chain, NoParking, Plan, PlanError, Progress, replay_capture, verify};
 use paceline_conformance::chain;
 use paceline_conformance::pcap::Pcap;
 use paceline_conformance::stock::{ALONE, alone, every_model, examples, small};
@@ -106,7 +106,7 @@ fn packets(pcap: &Pcap, plan: &Plan, chain: &Chain) -> Vec<u64> {
 #[test]
 fn a_parked_core_gets_no_packets_and_one_that_is_added_does() {
     let pcap = every_model(400);
-    let chain = chain("[[function]]\nuse = \"conntrack\"\nflows = 4096\n", &Registry::stock());
+    let chain = chain("[[function]]\nuse = \"conntrack\"\nflows = 4096\n", &stock::registry());
     let all = packets(&pcap, &plan(&chain, RSS, &[]).expect("it runs"), &chain);
     assert!(all.iter().all(|packets| *packets > 0), "{all:?}");
     for strategy in PARKS {
@@ -123,7 +123,7 @@ fn a_parked_core_gets_no_packets_and_one_that_is_added_does() {
 
 #[test]
 fn what_cannot_be_parked_is_refused_with_the_reason() {
-    let tracker = chain("[[function]]\nuse = \"conntrack\"\n", &Registry::stock());
+    let tracker = chain("[[function]]\nuse = \"conntrack\"\n", &stock::registry());
     for strategy in ALL {
         let cores = if strategy.info().max_cores == 1 { 1 } else { 2 };
         let plan = Plan::new(&tracker, strategy, cores).expect("it runs").with_cores_to_park(&tracker);
@@ -147,7 +147,7 @@ fn what_cannot_be_parked_is_refused_with_the_reason() {
     }
     // No hash serves both keys: all cores share the policer's states.
     let mixed = "[[function]]\nuse = \"conntrack\"\n[[function]]\nuse = \"destination-policer\"\n";
-    let mixed = chain(mixed, &Registry::stock());
+    let mixed = chain(mixed, &stock::registry());
     let plan = Plan::new(&mixed, RSS, 2).expect("it runs");
     assert!(!plan.shared.is_empty());
     assert!(

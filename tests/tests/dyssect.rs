@@ -5,7 +5,7 @@
 //! `cargo test -p paceline-conformance --test all dyssect:: -- --ignored`.
 
 use engine::strategies::DYSSECT;
-use engine::{Chain, Plan, Progress, Registry, replay_capture, verify};
+use engine::{Chain, Plan, Progress, replay_capture, verify};
 use paceline_conformance::chain;
 use paceline_conformance::migration::{
     LONG_WAYS, PACKETS, WAYS, assert_no_trace, inputs, shardable_examples, verify_forced, verify_tiny_tables,
@@ -90,7 +90,7 @@ fn with_slo(p99_us: &str) -> String {
 /// The long-term problem: as few cores as keep the objective; without one, loads are made even.
 #[test]
 fn with_an_objective_few_packets_take_few_cores() {
-    let with = |toml: &str| packets_by_core(&chain(toml, &Registry::stock()));
+    let with = |toml: &str| packets_by_core(&chain(toml, &stock::registry()));
     let even = with(&with_slo("50000").replace("[slo]\np99_us = 50000\n", ""));
     assert!(even.iter().all(|packets| *packets > 6_000), "{even:?}");
     let few = with(&with_slo("50000"));
@@ -110,7 +110,7 @@ fn an_objective_that_makes_no_sense_is_refused() {
         (with_slo("\"soon\""), "must be a number"),
         (with_slo("1\np50_us = 1"), "`slo` has no option `p50_us`"),
     ] {
-        let error = match Chain::parse("test.toml", &toml, &Registry::stock()) {
+        let error = match Chain::parse("test.toml", &toml, &stock::registry()) {
             Ok(_) => panic!("{toml}"),
             Err(error) => error.to_string(),
         };

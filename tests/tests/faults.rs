@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use control::{Answer, Greedy, Question, Solver, SolverKind};
 use engine::strategies::{AUTO, DYSSECT, HYBRID, RSSPP, Solving, Strategy};
-use engine::{Chain, Plan, Progress, Registry, Told, verify};
+use engine::{Chain, Plan, Progress, Told, verify};
 use nf::{About, Cx, FlowKey, NetworkFunction, OptionError, SrcAddr, Verdict};
 use paceline_conformance::chain;
 use paceline_conformance::pcap::Pcap;
@@ -86,7 +86,7 @@ fn moves(told: &Told) -> u64 {
 
 #[test]
 fn a_core_that_stalls_holds_up_packets_and_loses_none() {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<Stalls>();
     let chain = chain("[[function]]\nuse = \"stalls\"\n", &registry);
     let pcap = input(6_000, 50_000);

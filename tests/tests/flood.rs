@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use engine::run;
-use engine::{BATCH_PACKETS, Batch, ChainCore, FlowCounters, Registry};
+use engine::{BATCH_PACKETS, Batch, ChainCore, FlowCounters};
 use io::capture::Record;
 use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Trace};
 use nf::NetworkFunction;
@@ -154,7 +154,7 @@ impl Port for Once {
 
 fn core(options: &str) -> ChainCore {
     let toml = format!("[[function]]\nuse = \"conntrack\"\nflows = {CAPACITY}\npick_up = false\n{options}");
-    chain(&toml, &Registry::stock()).core().expect("memory")
+    chain(&toml, &stock::registry()).core().expect("memory")
 }
 
 /// Held by each test: memory is the whole process's, so that one runs at a time.

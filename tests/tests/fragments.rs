@@ -4,7 +4,7 @@
 use engine::strategies::{RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE, Strategy};
 use engine::{
     Chain, Checksums, CoreCounters, ExternalInput, ExternalPackets, FragmentTracker, Plan, Progress,
-    Recovery, Registry, Seen, SequencedAs,
+    Recovery, Seen, SequencedAs,
 };
 use engine::{replay_capture, replay_external, verify_external};
 use io::capture::CaptureReader;
@@ -20,7 +20,7 @@ use wire::{LinkType, Malformed};
 const SETTINGS: [&str; 3] = ["pass", "drop", "track"];
 
 fn with(fragments: &str, functions: &str) -> Chain {
-    chain(&format!("fragments = \"{fragments}\"\n{functions}"), &Registry::stock())
+    chain(&format!("fragments = \"{fragments}\"\n{functions}"), &stock::registry())
 }
 
 fn tracking(chain: Chain) -> Chain {

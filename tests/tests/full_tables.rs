@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::strategies::{AUTO, DYSSECT, HYBRID, RSS, RSSPP, SCR, SCR_TURNS, SHARED, Strategy};
-use engine::{Agreement, Chain, Plan, Progress, Registry, RunError, UpTo, Verified, replay_capture, verify};
+use engine::{Agreement, Chain, Plan, Progress, RunError, UpTo, Verified, replay_capture, verify};
 use nf::{About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionError, Pooled, Verdict};
 use paceline_conformance::chain;
 use paceline_conformance::pcap::Pcap;
@@ -116,7 +116,7 @@ fn replicas_of_some_flows_evict_where_one_core_is_told_to() {
 #[test]
 fn a_run_that_is_stopped_at_any_packet_ends() {
     let pcap = many_flows();
-    let chain = chain("[[function]]\nuse = \"heavy-hitters\"\nflows = 10", &Registry::stock());
+    let chain = chain("[[function]]\nuse = \"heavy-hitters\"\nflows = 10", &stock::registry());
     for strategy in [RSS, RSSPP, DYSSECT, SCR, SCR_TURNS, HYBRID, AUTO] {
         let plan = simulated(&chain, strategy, 3, 7).expect("it is shardable");
         for last in (0..PACKETS).step_by(7) {
@@ -132,7 +132,7 @@ fn a_run_that_is_stopped_at_any_packet_ends() {
 /// The word names the full table, in a run that is exact all the same.
 #[test]
 fn a_full_table_is_named_and_excuses_its_choice() {
-    let chain = chain("[[function]]\nuse = \"heavy-hitters\"\nflows = 10", &Registry::stock());
+    let chain = chain("[[function]]\nuse = \"heavy-hitters\"\nflows = 10", &stock::registry());
     let verified = verified(&chain, RSS, 3, &many_flows()).expect("it is shardable");
     assert_eq!(verified.agreement(), Agreement::EqualUpTo(vec![UpTo::FullTables]));
     assert!(verified.is_told && verified.is_exact() && verified.filled == ["heavy-hitters"]);
@@ -146,7 +146,7 @@ fn an_empty_pool_is_named_and_excuses_its_choice() {
     let nat = "[[function]]\nuse = \"nat\"\ninside = [\"0.0.0.0/1\"]\nexternal = [\"203.0.113.1\"]\nports = [2000, 2003]\n\
                [[function]]\nuse = \"flow-statistics\"";
     let alone = nat.split("\n[[function]]\nuse = \"flow").next().expect("a beginning");
-    let chain = chain(alone, &Registry::stock());
+    let chain = chain(alone, &stock::registry());
     for strategy in [RSS, RSSPP] {
         let verified = verified(&chain, strategy, 3, &many_flows()).expect("it is shardable");
         let up_to = [UpTo::EmptyPools, UpTo::Allocation].to_vec();
@@ -206,7 +206,7 @@ impl<const FAULT: u8> NetworkFunction for Faulty<FAULT> {
 }
 
 fn faulty<const FAULT: u8>(full_before: bool, flows: usize) -> Chain {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<Faulty<FAULT>>();
     let faulty = format!("[[function]]\nuse = \"faulty\"\nflows = {flows}\n");
     let full = "[[function]]\nuse = \"heavy-hitters\"\nflows = 10\n";
@@ -235,7 +235,7 @@ fn a_fault_beside_a_full_table_is_found() {
 fn full_tables_excuse_nothing_of_replicas() {
     for strategy in [SCR, SCR_TURNS] {
         assert_found(&faulty::<SLIPS>(false, 4_096), strategy);
-        let chain = chain("[[function]]\nuse = \"heavy-hitters\"\nflows = 10", &Registry::stock());
+        let chain = chain("[[function]]\nuse = \"heavy-hitters\"\nflows = 10", &stock::registry());
         let verified = verified(&chain, strategy, 3, &many_flows()).expect("it runs");
         assert_eq!(verified.agreement(), Agreement::Equal, "{verified:#?}");
         assert!(!verified.filled.is_empty() && !verified.is_told);
@@ -248,7 +248,7 @@ fn a_full_table_that_cores_share_excuses_no_total() {
     let toml = "[[function]]\nuse = \"flow-statistics\"\nflows = 10\n[[function]]\nuse = \"source-statistics\"\nflows = 10\n";
     for full in ["reject", "evict-oldest"] {
         let toml = toml.replace("flows = 10\n", &format!("flows = 10\ntable_full = \"{full}\"\n"));
-        let chain = chain(&toml, &Registry::stock());
+        let chain = chain(&toml, &stock::registry());
         let verified = verified(&chain, SHARED, 3, &many_flows()).expect("any chain");
         assert!(!verified.filled.is_empty(), "{full}");
         let up_to = [UpTo::FullTables, UpTo::Shared].to_vec();

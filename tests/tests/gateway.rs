@@ -3,7 +3,7 @@
 
 use engine::report::RunReport;
 use engine::strategies::{RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE};
-use engine::{Chain, Plan, PlanError, Progress, Registry, Verified, replay_capture, verify};
+use engine::{Chain, Plan, PlanError, Progress, Verified, replay_capture, verify};
 use io::Fate;
 use io::capture::CaptureReader;
 use paceline_conformance::crowded::filled_in;
@@ -99,7 +99,7 @@ fn one_order_for_both_directions_would_break_every_connection() {
 }
 
 fn gateway(flows: usize, full: &str) -> Chain {
-    chain(&filled_in(GATEWAY, flows, full), &Registry::stock())
+    chain(&filled_in(GATEWAY, flows, full), &stock::registry())
 }
 
 /// The gateway as a row of boxes, each with one function, with a cable between any two: a packet from inside goes
@@ -143,7 +143,7 @@ fn a_chain_with_two_directions_is_a_row_of_boxes() {
     for seed in 0..12 {
         // Hairpinned packets too: they come from inside.
         let toml = filled_in(GATEWAY, 1_000, "reject").replace("hairpinning = false", "hairpinning = true");
-        let chain = chain(&toml, &Registry::stock());
+        let chain = chain(&toml, &stock::registry());
         let packets = traffic(seed, 60, 1_500);
         let ran = run_in_batches(&mut chain.core().expect("memory"), &packets, &[64]);
         let mut boxes = Boxes::new(&chain);
@@ -260,7 +260,7 @@ fn history_without_the_side_would_be_seen() {
 }
 
 fn refusal(toml: &str) -> String {
-    match Chain::parse("test", toml, &Registry::stock()) {
+    match Chain::parse("test", toml, &stock::registry()) {
         Ok(_) => panic!("accepted: {toml}"),
         Err(error) => error.to_string(),
     }
@@ -293,11 +293,11 @@ fn chains_that_make_no_sense_are_refused_with_the_reason() {
     }
     // One behind the other, and one beside the other.
     for (external, inside) in [("198.51.100.1", "203.0.113.0/24"), ("203.0.113.2", "192.168.0.0/16")] {
-        let both = chain(&second(external, inside), &Registry::stock());
+        let both = chain(&second(external, inside), &stock::registry());
         assert!(both.sides.is_some());
     }
     // IPv6 prefixes are the chain's own business.
-    let chain = chain(&format!("inside = [\"10.0.0.0/8\", \"fd00::/8\"]\n{NAT}"), &Registry::stock());
+    let chain = chain(&format!("inside = [\"10.0.0.0/8\", \"fd00::/8\"]\n{NAT}"), &stock::registry());
     assert_eq!(chain.sides.expect("two").inside(), "10.0.0.0/8, fd00::/8");
 }
 
@@ -311,7 +311,7 @@ fn what_sharding_cannot_keep_on_one_core_is_refused_with_the_reason() {
         (format!("{NAT}[[function]]\nuse = \"conntrack\"\n"), "put `conntrack` first"),
         (format!("{NAT}{sources}"), "`nat` changes header fields"),
     ] {
-        let chain = chain(&toml, &Registry::stock());
+        let chain = chain(&toml, &stock::registry());
         let error = Plan::new(&chain, RSS, 2).expect_err("no hash");
         assert!(matches!(error, PlanError::Conflict { .. }));
         assert!(error.to_string().contains(expected), "{toml}: {error}");

@@ -160,7 +160,7 @@ fn the_tracker_is_strict_on_interfaces() {
         [("", true, false), ("gaps = \"strict\"", false, false), ("gaps = \"resync\"", true, true)]
     {
         let toml = format!("checksums = \"ignore\"\n[[function]]\nuse = \"conntrack\"\n{options}");
-        let chain = paceline_conformance::chain(&toml, &engine::Registry::stock());
+        let chain = paceline_conformance::chain(&toml, &stock::registry());
         let resumes = |resumes| [true, true, true, true, false, resumes, resumes];
         assert_eq!(passed(replayed(&chain, &capture)), resumes(on_capture), "{options} on a capture");
         for (strategy, cores) in [(SINGLE, 1), (RSS, 2), (SCR, 2), (AUTO, 2)] {
@@ -321,7 +321,7 @@ fn chains_take_over_while_packets_come() {
     let edge = small(example("edge.toml"));
     let text = "[[function]]\nuse = \"conntrack\"\ntable_full = \"evict-oldest\"\npick_up = false\n\
                 [[function]]\nuse = \"policer\"\nrate_bytes_per_s = 30000\nburst_bytes = 9000\n";
-    let other = paceline_conformance::chain(text, &engine::Registry::stock());
+    let other = paceline_conformance::chain(text, &stock::registry());
     let others: Vec<Chain> =
         (0..6).map(|turn| if turn % 2 == 0 { other.clone() } else { edge.clone() }).collect();
     let mut in_the_middle = 0;

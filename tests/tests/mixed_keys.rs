@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use engine::strategies::RSS;
-use engine::{Chain, Plan, Progress, Registry, Verified, verify};
+use engine::{Chain, Plan, Progress, Verified, verify};
 use io::Fate;
 use io::capture::CaptureReader;
 use nf::{
@@ -74,12 +74,12 @@ idle_ms = 500
 
 #[test]
 fn busy_states() {
-    assert_holds(&chain(&BUSY.replace("ACTION", ""), &Registry::stock()), 2);
+    assert_holds(&chain(&BUSY.replace("ACTION", ""), &stock::registry()), 2);
 }
 
 #[test]
 fn a_policer_that_marks() {
-    assert_holds(&chain(&BUSY.replace("ACTION", "action = \"mark\""), &Registry::stock()), 2);
+    assert_holds(&chain(&BUSY.replace("ACTION", "action = \"mark\""), &stock::registry()), 2);
 }
 
 /// As few are shared as need be, and the hash is the widest that the others allow.
@@ -87,7 +87,7 @@ fn a_policer_that_marks() {
 fn what_is_shared() {
     let names = |functions: &[&str]| {
         let toml: String = functions.iter().map(|name| format!("[[function]]\nuse = \"{name}\"\n")).collect();
-        let chain = chain(&toml, &Registry::stock());
+        let chain = chain(&toml, &stock::registry());
         Plan::new(&chain, RSS, 4)
             .map(|plan| (plan.shared_names(&chain).join(" "), plan.hash_fields.expect("hashed").to_string()))
     };
@@ -108,7 +108,7 @@ fn what_is_shared() {
 }
 
 fn verify_faulty<const FAULT: u8>() -> Verified {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<Faulty<DstAddr, FAULT>>();
     registry.add::<Faulty<FiveTuple, FAULT>>();
     let chain = chain(
@@ -241,7 +241,7 @@ impl<const DIVIDED: bool> Numbers<DIVIDED> {
 }
 
 fn verify_numbers<const DIVIDED: bool>() -> Verified {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<Numbers<DIVIDED>>();
     let chain = chain("[[function]]\nuse = \"numbers\"\nflows = 4096", &registry);
     let plan = Plan::new(&chain, RSS, 3).expect("shardable");

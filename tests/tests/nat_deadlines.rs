@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use engine::strategies::{RSS, RSSPP, SCR};
-use engine::{Chain, Plan, Progress, Registry, verify};
+use engine::{Chain, Plan, Progress, verify};
 use etherparse::{IcmpEchoHeader, Icmpv4Type, Ipv4Slice, PacketBuilder, TransportSlice};
 use io::Fate;
 use paceline_conformance::pcap::{self, Pcap};
@@ -97,7 +97,7 @@ fn nat(flows: usize, full: &str, choice: &str) -> Chain {
         "[[function]]\nuse = \"nat\"\nflows = {flows}\ntable_full = \"{full}\"\ninside = [\"10.0.0.0/8\"]\n\
          external = [\"203.0.113.1\"]\nports = [2000, 2007]\nport_choice = \"{choice}\""
     );
-    chain(&toml, &Registry::stock())
+    chain(&toml, &stock::registry())
 }
 
 /// A host that is reached has sent by that port less than its time-out ago; as long as the table holds all, every
@@ -190,7 +190,7 @@ fn many_cores_equal_one_with_icmp_among_the_packets() {
     }
     let chain = chain(
         "[[function]]\nuse = \"nat\"\ninside = [\"10.0.0.0/8\"]\nexternal = [\"203.0.113.1\"]",
-        &Registry::stock(),
+        &stock::registry(),
     );
     let outbound: Vec<Packet> = traffic(5, 3_000)
         .into_iter()

@@ -2,7 +2,7 @@
 //! run sent, each planted fault is found, and without one both runs are alike.
 
 use engine::strategies::{AUTO, DYSSECT, HYBRID, RSS, RSSPP, SCR, SINGLE, Strategy};
-use engine::{Chain, Plan, Progress, Registry, Verified, replay_capture, verify, verify_answered};
+use engine::{Chain, Plan, Progress, Verified, replay_capture, verify, verify_answered};
 use etherparse::{Icmpv4Type, PacketBuilder};
 use io::Fate;
 use paceline_conformance::draw::Draw;
@@ -153,7 +153,7 @@ fn sent(chain: &Chain, plan: &Plan, capture: &Pcap) -> Vec<Option<Vec<u8>>> {
 }
 
 fn nat<const FAULT: u8>(choice: &str, addresses: usize) -> Chain {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<FaultyNat<FAULT>>();
     let external = ["\"203.0.113.1\"", "\"203.0.113.1\", \"203.0.113.2\""][addresses - 1];
     let toml = format!(

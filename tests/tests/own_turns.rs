@@ -186,7 +186,7 @@ fn tiny_tables_are_alike_on_cores_that_take_turns() {
                 format!("[[function]]\nuse = \"{function}\nflows = {flows}\ntable_full = \"{table_full}\"\n")
             };
             let text = functions.map(of).concat();
-            let chain = chain(&text, &engine::Registry::stock());
+            let chain = chain(&text, &stock::registry());
             let chain = Chain { checksums: engine::Checksums::Ignore, ..chain };
             let input = format!("{flows} flows, {table_full}");
             answers_as_one_core_does(&chain, (&input, &capture), &[(2, 64, 0), (3, 1, 0), (3, 16, 3)]);

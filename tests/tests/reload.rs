@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use engine::report::RunReport;
 use engine::strategies::{ALL, DYSSECT, RSS, RSSPP, SCR, SCR_TURNS, SINGLE, Strategy, StrategyInfo};
 use engine::{
-    Agreement, Chain, Plan, Progress, Registry, Reload, Reloaded, RunOutcome, replay_reloading,
-    verify_reloading,
+    Agreement, Chain, Plan, Progress, Reload, Reloaded, RunOutcome, replay_reloading, verify_reloading,
 };
 use io::Fate;
 use nf::hash_bytes;
@@ -221,7 +220,7 @@ fn many_cores_change_chains_as_one_does() {
                   [[function]]\nuse = \"pattern-scanner\"\npatterns = [\"GET\"]\n";
     let shorter = "[[function]]\nuse = \"conntrack\"\nflows = 4096\npick_up = false\n\
                    [[function]]\nuse = \"policer\"\nflows = 4096\n";
-    let [longer, shorter] = [longer, shorter].map(|text| chain(text, &Registry::stock()));
+    let [longer, shorter] = [longer, shorter].map(|text| chain(text, &stock::registry()));
     let edge = small(example("edge.toml"));
     let pcap = edge_capture();
     for chains in [[&edge, &shorter, &longer, &edge], [&shorter, &longer, &shorter, &shorter]] {
@@ -260,7 +259,7 @@ fn examples_change_to_each_other_on_many_cores() {
 fn flows_begin_anew_where_they_would_be_in_another_shard() {
     let by_flow = "[[function]]\nuse = \"flow-statistics\"\n";
     let by_source = format!("{by_flow}[[function]]\nuse = \"source-statistics\"\n");
-    let [by_flow, by_source] = [by_flow, &by_source].map(|text| chain(text, &Registry::stock()));
+    let [by_flow, by_source] = [by_flow, &by_source].map(|text| chain(text, &stock::registry()));
     let pcap = edge_capture();
     for cores in [1, 2] {
         let times = [(0, &by_flow), (800, &by_source), (1_600, &by_flow), (2_000, &by_flow)];
@@ -292,7 +291,7 @@ fn what_begins_anew_is_told_with_the_reason() {
         "[[function]]\nuse = \"conntrack\"\n[[function]]\nuse = \"policer\"\n",
         "[[function]]\nuse = \"policer\"\nflows = 100\n[[function]]\nuse = \"ddos\"\n[[function]]\nuse = \"conntrack\"\n",
     ];
-    let chains = chains.map(|text| chain(text, &Registry::stock()));
+    let chains = chains.map(|text| chain(text, &stock::registry()));
     let pcap = edge_capture();
     let (_, outcome) = run(&pcap, &[(0, &chains[0]), (500, &chains[1])], SINGLE, 1).expect("one core");
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use engine::report::RunReport;
 use engine::strategies::{RSS, SCR, SCR_TURNS, SHARED, SINGLE};
-use engine::{Chain, Progress, Registry, Seen, replay_capture};
+use engine::{Chain, Progress, Seen, replay_capture};
 use paceline_conformance::chain;
 use paceline_conformance::pcap::Pcap;
 use paceline_conformance::stock::{beginnings, generated};
@@ -61,7 +61,7 @@ fn inputs() -> Vec<(String, Pcap)> {
 #[test]
 fn rows_do_not_depend_on_cores_that_have_flows_of_their_own() {
     for toml in [RECORDS, SOURCES] {
-        let chain = chain(toml, &Registry::stock());
+        let chain = chain(toml, &stock::registry());
         for (name, capture) in &inputs() {
             let single = told(&report(&chain, Way::plain(SINGLE), 1, capture));
             assert!(!single[0].0.contains(" 0 of which ended"), "{name}: {}", single[0].0);
@@ -88,7 +88,7 @@ fn rows_do_not_depend_on_cores_that_have_flows_of_their_own() {
 fn every_packet_is_in_a_record_where_cores_share_states() {
     let both = format!("{RECORDS}{SOURCES}");
     for (toml, way) in [(RECORDS, SHARED), (SOURCES, SHARED), (&*both, RSS)] {
-        let chain = chain(toml, &Registry::stock());
+        let chain = chain(toml, &stock::registry());
         for (name, capture) in &inputs() {
             let report = report(&chain, Way::plain(way), 3, capture);
             let statistics = report.functions.iter().filter(|function| function.name.ends_with("statistics"));
@@ -113,7 +113,7 @@ fn a_flow_that_was_silent_at_the_end_is_on_top() {
     (0..962).for_each(|i| push(tcp(i * 1_000_000, 1, 2, (4_000, 80), 0x10, 0, 100)));
     (0..222).for_each(|i| push(tcp(70_000_000_000 + i * 1_000_000, 3, 2, (4_000, 80), 0x10, 0, 10)));
     let toml = "[[function]]\nuse = \"flow-statistics\"\n[[function]]\nuse = \"heavy-hitters\"\n";
-    let chain = chain(&format!("{toml}[[function]]\nuse = \"source-statistics\"\n"), &Registry::stock());
+    let chain = chain(&format!("{toml}[[function]]\nuse = \"source-statistics\"\n"), &stock::registry());
     let told = told(&report(&chain, Way::plain(SINGLE), 1, &capture));
     let tops: Vec<_> = told.iter().filter(|(title, _)| title.starts_with("Top ")).collect();
     assert_eq!(tops.len(), 3);

@@ -4,8 +4,8 @@
 //! Longer captures, more cores and moves at each packet, which take minutes:
 //! `cargo test -p paceline-conformance --test all rsspp:: -- --ignored`.
 
+use engine::Chain;
 use engine::strategies::RSSPP;
-use engine::{Chain, Registry};
 use paceline_conformance::migration::{
     LONG_WAYS, PACKETS, WAYS, assert_no_trace, inputs, shardable_examples, verify_forced,
 };
@@ -32,7 +32,7 @@ stock_functions!(alone_in_all_ways);
 
 #[test]
 fn every_stock_function_is_above() {
-    for info in Registry::stock().functions() {
+    for info in stock::registry().functions() {
         assert!(ALONE.iter().any(|(name, _)| *name == info.about.name), "{} is not tested", info.about.name);
     }
 }

@@ -5,7 +5,7 @@
 //! `cargo test --release -p paceline-conformance --test all scr:: -- --ignored`.
 
 use engine::strategies::{RSS, SCR, SCR_TURNS};
-use engine::{Chain, FunctionInfo, Plan, PlanError, Progress, Registry, verify};
+use engine::{Chain, FunctionInfo, Plan, PlanError, Progress, verify};
 use paceline_conformance::pcap::{Pcap, first_of};
 use paceline_conformance::stock::{ALONE, alone, beginnings, every_model, examples, generated, small};
 use paceline_conformance::{chain, example, root, stock_functions};
@@ -152,7 +152,7 @@ fn a_nat_gives_out_the_same_ports() {
 fn sixty_four_cores_are_the_most() {
     let chain = chain(
         "[[function]]\nuse = \"conntrack\"\nflows = 64\n[[function]]\nuse = \"ddos\"\nflows = 64",
-        &Registry::stock(),
+        &stock::registry(),
     );
     assert_equal(&chain, &[64], &inputs());
     let refused = Plan::new(&chain, SCR, 65).expect_err("too many");

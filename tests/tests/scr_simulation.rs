@@ -120,7 +120,7 @@ fn draw_chain(draw: &mut Draw) -> (String, Chain) {
     let flows = draw.of(&[2, 5, 12, 40, 300]);
     let text = filled_in(&text, flows, draw.of(&["evict-oldest", "reject"]));
     let policy = draw.of(&["drop", "pass"]);
-    let mut chain = chain(&format!("malformed = \"{policy}\"\n{text}"), &Registry::stock());
+    let mut chain = chain(&format!("malformed = \"{policy}\"\n{text}"), &stock::registry());
     // Else the same seed would not be the same run.
     chain.table_seed = draw.below(u64::MAX);
     (text, chain)
@@ -439,7 +439,7 @@ impl<const FAULT: u8> Counter<FAULT> {
 }
 
 fn registry() -> Registry {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<Counter<WELL>>();
     registry.add::<Counter<DRAWS_LOCALLY>>();
     registry.add::<Counter<HIDES_A_FIELD>>();

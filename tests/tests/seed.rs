@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 
 use engine::report::SeedReport;
 use engine::strategies::{RSS, SCR, SINGLE};
-use engine::{Chain, Plan, Progress, Registry, Reload, replay_reloading, verify_reloading};
+use engine::{Chain, Plan, Progress, Reload, replay_reloading, verify_reloading};
 use etherparse::PacketBuilder;
 use io::Fate;
 use nf::{drawn, hash_bytes};
@@ -20,7 +20,7 @@ const NAT: &str = "
 ";
 
 fn nat(seed: &str) -> Chain {
-    chain(&format!("{seed}\n{NAT}"), &Registry::stock())
+    chain(&format!("{seed}\n{NAT}"), &stock::registry())
 }
 
 /// As many datagrams as there are inside ports, to one server.
@@ -116,7 +116,7 @@ fn what_is_told_of_a_seed_is_what_has_the_run_again() {
     // Where a file says it, or nothing is drawn, there is nothing to tell.
     assert_eq!(SeedReport::new(&nat("seed = 5")).text(), "");
     let in_turn = NAT.replace("random", "in-turn");
-    assert_eq!(SeedReport::new(&chain(&in_turn, &Registry::stock())).text(), "");
+    assert_eq!(SeedReport::new(&chain(&in_turn, &stock::registry())).text(), "");
 }
 
 /// A chain that takes over and has no seed of its own goes on with that of the one before.
@@ -149,7 +149,7 @@ fn many_cores_draw_as_one_does() {
 #[test]
 fn nobody_chooses_connections_that_collide() {
     const FLOWS: u16 = 2_000;
-    let chain = chain("[[function]]\nuse = \"conntrack\"\nflows = 65536", &Registry::stock());
+    let chain = chain("[[function]]\nuse = \"conntrack\"\nflows = 65536", &stock::registry());
     for host in [[0xe1ac, 0x2e96, 0x934b, 0xb88b], [0xc9ac, 0x2e96, 0x934b, 0xb88b]] {
         let [a, b, c, d] = host;
         let server = Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 1, a, b, c, d);

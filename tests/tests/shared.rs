@@ -6,7 +6,7 @@ use std::{env, fs, process};
 
 use engine::report::RunReport;
 use engine::strategies::{SHARED, SINGLE};
-use engine::{Chain, Plan, Progress, Registry, Seen, Verified, replay_capture, verify};
+use engine::{Chain, Plan, Progress, Seen, Verified, replay_capture, verify};
 use io::capture::{CaptureReader, CaptureWriter};
 use nf::{DstAddr, WhenShared};
 use paceline_conformance::faulty::{
@@ -76,7 +76,7 @@ macro_rules! alone {
         #[test]
         fn $test() {
             let toml = format!("[[function]]\nuse = \"{}\"\nflows = 4096\n{}", $name, $options);
-            assert_kept(&chain(&toml, &Registry::stock()), &edge(), &[$kept]);
+            assert_kept(&chain(&toml, &stock::registry()), &edge(), &[$kept]);
         }
     )*};
 }
@@ -109,7 +109,7 @@ alone! {
 #[test]
 fn every_stock_function_is_above() {
     let source = include_str!("shared.rs");
-    for info in Registry::stock().functions() {
+    for info in stock::registry().functions() {
         assert!(
             source.contains(&format!(": \"{}\", \"", info.about.name)),
             "{} is not tested",
@@ -155,7 +155,7 @@ patterns = [{ name = \"a\", content = \"a\", ports = [80, 1024] }]
 action = \"drop\"
 ";
     let expected = [Kept::Behind, Kept::Nothing, Kept::Behind, Kept::Behind];
-    assert_kept(&chain(toml, &Registry::stock()), &edge(), &expected);
+    assert_kept(&chain(toml, &stock::registry()), &edge(), &expected);
 }
 
 /// Packets of one flow come to all cores at once; records end and begin.
@@ -184,12 +184,12 @@ use = \"heavy-hitters\"
 window_ms = 1
 idle_ms = 2
 ";
-    assert_kept(&chain(toml, &Registry::stock()), &path, &[TOTALS, BOUND_OF_PACKETS, BOUND, TOTALS]);
+    assert_kept(&chain(toml, &stock::registry()), &path, &[TOTALS, BOUND_OF_PACKETS, BOUND, TOTALS]);
     fs::remove_file(&path).expect("written above");
 }
 
 fn verify_faulty<const FAULT: u8>() -> Verified {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<Faulty<DstAddr, FAULT>>();
     let toml = "[[function]]\nuse = \"faulty-shared\"\n[[function]]\nuse = \"flow-statistics\"";
     verify_shared(&chain(toml, &registry), &edge(), 3)
@@ -270,7 +270,7 @@ fn one_core_shares_with_nobody() {
 /// All cores have one table, whatever their number.
 #[test]
 fn memory_does_not_grow_with_the_cores() {
-    let chain = chain("[[function]]\nuse = \"conntrack\"\nflows = 1000000", &Registry::stock());
+    let chain = chain("[[function]]\nuse = \"conntrack\"\nflows = 1000000", &stock::registry());
     let (one, shared) = (chain.table_bytes(1, &[]), chain.striped_bytes());
     assert!(shared >= one && shared < one + one / 4, "{one} {shared}");
 }

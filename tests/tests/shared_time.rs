@@ -87,7 +87,7 @@ impl NetworkFunction for Times {
 
 #[test]
 fn time_never_runs_back_for_a_flow_and_other_flows_do_not_move_it() {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<Times>();
     // One stripe: the flows are beside each other.
     let [mut first, mut second] = two_cores("[[function]]\nuse = \"times\"\nflows = 64", &registry, 1);
@@ -105,7 +105,7 @@ const POLICER: &str =
 
 #[test]
 fn a_core_that_lags_finds_no_fresh_flow_in_a_past_that_is_spent() {
-    let mut cores = two_cores(POLICER, &Registry::stock(), 1);
+    let mut cores = two_cores(POLICER, &stock::registry(), 1);
     let [first, second] = &mut cores;
     assert_eq!(forwards(second, &[packet(1_000 * MS, 9, 9)]), [true]);
     assert_eq!(forwards(first, &[packet(1_000 * MS, 1, 1)]), [true]);
@@ -126,7 +126,7 @@ fn a_core_that_lags_finds_no_fresh_flow_in_a_past_that_is_spent() {
 /// A full table takes what is dead for one core, and says so: `verify` then tells that it was full.
 #[test]
 fn what_makes_room_while_a_core_lags_counts_as_evicted() {
-    let mut cores = two_cores(POLICER, &Registry::stock(), 1);
+    let mut cores = two_cores(POLICER, &stock::registry(), 1);
     let [first, second] = &mut cores;
     forwards(second, &[packet(1_000 * MS, 9, 9)]);
     let many = |from_ms: u64| -> Vec<Packet> {
@@ -149,7 +149,7 @@ fn what_makes_room_while_a_core_lags_counts_as_evicted() {
 fn as_many_flows_as_are_asked_for_find_room() {
     for (seed, flows) in [(1, 64u16), (2, 500), (3, 4_000), (4, 32_000), (5, 60_000)] {
         let toml = format!("[[function]]\nuse = \"flow-statistics\"\nflows = {flows}");
-        let mut cores = two_cores(&toml, &Registry::stock(), seed);
+        let mut cores = two_cores(&toml, &stock::registry(), seed);
         for (core, of_core) in [0, 1].into_iter().zip(&mut cores) {
             let packets: Vec<Packet> =
                 (0..flows).filter(|port| port % 2 == core).map(|port| packet(MS, 1, port)).collect();

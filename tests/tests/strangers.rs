@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 
 use engine::report::RunReport;
 use engine::strategies::SINGLE;
-use engine::{Chain, ChainCore, Plan, Progress, Registry, replay_capture};
+use engine::{Chain, ChainCore, Plan, Progress, replay_capture};
 use io::Fate;
 use paceline_conformance::office::{icmp_error, packet};
 use paceline_conformance::{Packet, chain, example, pcap, run_in_batches};
@@ -70,7 +70,7 @@ const CASES: [Case; 16] = [
 fn core(Case { name, options, .. }: &Case, full: &str) -> ChainCore {
     let toml =
         format!("[[function]]\nuse = \"{name}\"\nflows = {CAPACITY}\ntable_full = \"{full}\"\n{options}\n");
-    chain(&toml, &Registry::stock()).core().expect("memory")
+    chain(&toml, &stock::registry()).core().expect("memory")
 }
 
 /// What a host does that is let in: it opens a connection, and where it has to knocks before.
@@ -179,7 +179,7 @@ fn open_50(time_ns: u64) -> Vec<Packet> {
 #[test]
 fn denied_syns_keep_nobody_out() {
     let list = "[[function]]\nuse = \"access-list\"\nflows = 65536\nrules = [\"allow any from 10.0.0.0/24 to any\"]\n";
-    let list = chain(list, &Registry::stock());
+    let list = chain(list, &stock::registry());
     let mut packets: Vec<Packet> = (0..70_000)
         .map(|number| {
             packet(SECOND_NS + u64::from(number) * 100_000, (forged(number), 9), (host(1), 22), SYN, 7, 0)
@@ -221,13 +221,13 @@ fn a_report_says_which_function_filled_a_table_that_others_share() {
     packets.extend(open_50(SECOND_NS));
     let open = "[[function]]\nuse = \"access-list\"\nflows = 64\ndefault = \"allow\"\nwhen_full = \"pass\"\n\
                 [[function]]\nuse = \"conntrack\"\nflows = 64\n";
-    let (_, report) = fates(&chain(open, &Registry::stock()), &packets);
+    let (_, report) = fates(&chain(open, &stock::registry()), &packets);
     let note = "`conntrack` found the table full for 50 new flows and has 0 in it: it shares the table with \
                 `access-list`, which has 64";
     assert!(report.oddities.iter().any(|oddity| oddity.starts_with(note)), "{:?}", report.oddities);
     assert!(report.text(None).contains(note));
     // A function that fills its own table needs no such word.
-    let (_, report) = fates(&chain(toml, &Registry::stock()), &packets);
+    let (_, report) = fates(&chain(toml, &stock::registry()), &packets);
     assert!(report.functions[0].flows.rejected > 0);
     assert!(
         report.oddities.iter().all(|oddity| !oddity.contains("shares the table")),

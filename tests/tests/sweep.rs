@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 use std::{env, fs, process};
 
+use engine::UpTo;
 use engine::strategies::{RSS, SCR, SHARED};
-use engine::{Registry, UpTo};
 use nf::{About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionError, Pooled, Verdict};
 use paceline_conformance::chain;
 use paceline_conformance::pcap::Pcap;
@@ -182,7 +182,7 @@ impl<const FAULT: u8> Faulty<FAULT> {
 }
 
 fn faulty<const FAULT: u8>(packets: usize) -> Question {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<Faulty<FAULT>>();
     let faulty = chain("[[function]]\nuse = \"faulty\"", &registry);
     let chain = NamedChain { name: "faulty.toml".to_owned(), hash: 0, chain: Arc::new(faulty) };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::report::{FieldValue, FlowState, TraceReport, TracedFunction};
 use engine::strategies::{ALL, RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE, Strategy};
-use engine::{Chain, Plan, Progress, Registry, Reload, RunOutcome, replay_reloading};
+use engine::{Chain, Plan, Progress, Reload, RunOutcome, replay_reloading};
 use io::Fate;
 use io::filter::{Filter, FilterError};
 use nf::hash_bytes;
@@ -209,7 +209,7 @@ fn a_packet_finds_what_the_one_before_it_left() {
 /// The states that a trace shows, counted another way: packets of a key so far.
 #[test]
 fn states_are_what_packets_add_up_to() {
-    let chain = chain("name = \"count\"\n[[function]]\nuse = \"flow-statistics\"\n", &Registry::stock());
+    let chain = chain("name = \"count\"\n[[function]]\nuse = \"flow-statistics\"\n", &stock::registry());
     let value = |state: &Option<FlowState>, name: &str| -> u64 {
         let field = state.iter().flat_map(|state| &state.values).find(|field| field.name == name);
         match field.and_then(|field| field.value.as_ref()) {

@@ -179,7 +179,7 @@ fn newest(frame: &Frame) -> usize {
 fn two_of_one_length() -> Chain {
     let text = "[[function]]\nuse = \"source-statistics\"\n[[function]]\nuse = \"destination-policer\"\n\
                 rate_bytes_per_s = 20000\nburst_bytes = 5000\n";
-    Chain::parse("two.toml", text, &engine::Registry::stock()).expect("a chain")
+    Chain::parse("two.toml", text, &stock::registry()).expect("a chain")
 }
 
 const FIRST_KEY: Range<usize> = 9..29;

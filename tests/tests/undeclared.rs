@@ -4,9 +4,7 @@
 use std::convert::Infallible;
 
 use engine::strategies::{ALL, RSS, SINGLE};
-use engine::{
-    Chain, Plan, Progress, Registry, RunError, Undeclared, UndeclaredError, replay_capture, verify,
-};
+use engine::{Chain, Plan, Progress, RunError, Undeclared, UndeclaredError, replay_capture, verify};
 use nf::{About, Cx, FlowKey, NetworkFunction, OptionError, Rig, SrcAddr, Verdict};
 use paceline_conformance::pcap::{self, Pcap};
 use paceline_conformance::{chain, tcp};
@@ -70,7 +68,7 @@ fn what_is_read_is_what_is_declared() {
 }
 
 fn careless(reason: u8, event: usize) -> Chain {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<Careless>();
     chain(&format!("[[function]]\nuse = \"careless\"\nreason = {reason}\nevent = {event}\n"), &registry)
 }

@@ -3,9 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE};
-use engine::{
-    Beside, Chain, Plan, PlanError, Progress, Registry, Reload, Verified, verify, verify_reloading,
-};
+use engine::{Beside, Chain, Plan, PlanError, Progress, Reload, Verified, verify, verify_reloading};
 use etherparse::PacketBuilder;
 use io::Fate;
 use io::capture::CaptureReader;
@@ -47,7 +45,7 @@ macro_rules! alone {
         #[test]
         fn $test() {
             let toml = format!("[[function]]\nuse = \"{}\"\n{}", $name, $options);
-            assert_holds(&chain(&toml, &Registry::stock()), &CORES);
+            assert_holds(&chain(&toml, &stock::registry()), &CORES);
         }
     )*};
 }
@@ -74,7 +72,7 @@ fn smaller(name: &str) -> Chain {
     let text = std::fs::read_to_string(root().join("examples").join(name)).expect("an example");
     let (large, small) = ("flows = 2_097_152", "flows = 65_536");
     assert!(text.contains(large), "{name}");
-    chain(&text.replace(large, small), &Registry::stock())
+    chain(&text.replace(large, small), &stock::registry())
 }
 
 #[test]
@@ -94,7 +92,7 @@ fn the_nat_behind_the_scanner_is_equal_up_to_allocation() {
 fn turns_are_equal_up_to_allocation() {
     let text = std::fs::read_to_string(root().join("examples/stats-lb.toml")).expect("an example");
     let text = text.replace("2_097_152", "65_536").replace("\"maglev\"", "\"round-robin\"");
-    assert_holds(&chain(&text, &Registry::stock()), &[1, 2, 4]);
+    assert_holds(&chain(&text, &stock::registry()), &[1, 2, 4]);
 }
 
 #[test]
@@ -129,7 +127,7 @@ fn every_stock_function_is_verified_alone() {
         "source-statistics",
         "synthetic",
     ];
-    let mut stock: Vec<_> = Registry::stock().functions().map(|info| info.about.name).collect();
+    let mut stock: Vec<_> = stock::registry().functions().map(|info| info.about.name).collect();
     stock.sort();
     assert_eq!(stock, verified, "add the new function above");
 }
@@ -238,7 +236,7 @@ impl<const FAULT: u8> Faulty<FAULT> {
 }
 
 fn verify_faulty<const FAULT: u8>() -> Verified {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<Faulty<FAULT>>();
     let chain = chain("[[function]]\nuse = \"faulty\"", &registry);
     // One core, so that exactly one pool of the second run is made second.
@@ -280,7 +278,7 @@ fn another_reason_to_drop_is_another_answer() {
 
 #[test]
 fn a_table_that_filled_up_is_named() {
-    let chain = chain("[[function]]\nuse = \"heavy-hitters\"\nflows = 10", &Registry::stock());
+    let chain = chain("[[function]]\nuse = \"heavy-hitters\"\nflows = 10", &stock::registry());
     let verified = verify_rss(&chain, &root().join("captures/edge.pcap"), 3);
     assert_eq!(verified.filled, ["heavy-hitters"]);
 }
@@ -313,7 +311,7 @@ fn a_port_of_the_other_parity_is_no_difference_and_is_named() {
         let nat = format!(
             "[[function]]\nuse = \"nat\"\nexternal = [\"203.0.113.1\"]\nports = {ports}\nport_choice = \"{choice}\"\n"
         );
-        let chain = chain(&nat, &Registry::stock());
+        let chain = chain(&nat, &stock::registry());
         let verified = |strategy, endpoints: &[(u8, u16)]| {
             let (pcap, plan) = (syns(endpoints), Plan::new(&chain, strategy, 4).expect("it runs"));
             verify(&chain, &plan, &|| Ok(pcap.open()), &Progress::default()).expect("it runs")
@@ -344,7 +342,7 @@ fn flows_that_leave_a_backend_are_as_many_as_turns_gave_it() {
         let toml = format!(
             "[[function]]\nuse = \"load-balancer\"\npolicy = \"round-robin\"\n[[function.services]]\nvip = \"198.51.100.1\"\nport = 443\nprotocol = \"tcp\"\nbackends = [{backends}]\n"
         );
-        chain(&toml, &Registry::stock())
+        chain(&toml, &stock::registry())
     };
     let before =
         balancer("{ address = \"10.9.0.1\" }, { address = \"10.9.0.2\" }, { address = \"10.9.0.3\" }");
@@ -415,7 +413,7 @@ fn nothing_is_proved_by_runs_that_were_stopped_or_cut_short() {
 /// as a run again, there is no explanation.
 #[test]
 fn no_run_begins_after_a_stop() {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<Faulty<IS_STOPPED>>();
     let chain = chain("[[function]]\nuse = \"faulty\"", &registry);
     let plan = Plan::new(&chain, RSS, 1).expect("shardable");

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use engine::strategies::{Dispatcher, Ingress, Queues, SCR, Team};
-use engine::{BATCH_PACKETS, Chain, ChainCore, CoreCounters, Intake, Plan, Registry, turn};
+use engine::{BATCH_PACKETS, Chain, ChainCore, CoreCounters, Intake, Plan, turn};
 use io::{Closed, Fate, Frame, MemoryPort, Port, Received};
 use paceline_bench::PACKETS;
 use wire::Stamp;
@@ -26,7 +26,7 @@ const ROUNDS: usize = 2;
 impl Replicating {
     pub fn new(cores: u64, function: &str, spread: Spread) -> Replicating {
         let toml = format!("[[function]]\nuse = \"{function}\"\nflows = 4096");
-        let chain = Chain::parse("bench", &toml, &Registry::stock()).expect("a chain");
+        let chain = Chain::parse("bench", &toml, &stock::registry()).expect("a chain");
         let plan = Plan::new(&chain, SCR, cores as usize).expect("a plan");
         let core = plan.cores_of(&chain).expect("memory").remove(0);
         let frames: Vec<_> = (0..PACKETS as u64 * cores).map(|number| spread.packet(number)).collect();
@@ -101,7 +101,7 @@ pub struct Dispatching {
 impl Dispatching {
     pub fn new(function: &str, spread: Spread) -> Dispatching {
         let toml = format!("[[function]]\nuse = \"{function}\"\nflows = 4096");
-        let chain = Chain::parse("bench", &toml, &Registry::stock()).expect("a chain");
+        let chain = Chain::parse("bench", &toml, &stock::registry()).expect("a chain");
         let plan = Plan::new(&chain, SCR, 7).expect("a plan");
         let frames = (0..PACKETS as u64).map(|number| spread.packet(number)).collect();
         let mut dispatching = Dispatching::of(&plan, &chain, frames);

@@ -2,7 +2,7 @@
 
 use engine::strategies::SCR;
 use engine::turn;
-use engine::{Chain, ChainCore, CoreCounters, External, Plan, Recovery, Registry, SequencedAs, Sequencing};
+use engine::{Chain, ChainCore, CoreCounters, External, Plan, Recovery, SequencedAs, Sequencing};
 use io::{MemoryPort, Received, Trace};
 use paceline_bench::PACKETS;
 use wire::Stamp;
@@ -63,7 +63,7 @@ impl Bringing {
 
 fn sequencing(cores: usize, version: SequencedAs, function: &str) -> (Chain, Sequencing) {
     let toml = format!("[[function]]\nuse = \"{function}\"\nflows = 4096");
-    let chain = Chain::parse("bench", &toml, &Registry::stock()).expect("a chain");
+    let chain = Chain::parse("bench", &toml, &stock::registry()).expect("a chain");
     let sequencing = Sequencing::with_version(&chain, version.of(&chain), cores, false);
     (chain, sequencing.expect("few cores"))
 }

@@ -62,7 +62,7 @@ pub struct Program {
 impl Program {
     /// What the installed `paceline` has.
     pub fn stock() -> Program {
-        Program { functions: Registry::stock(), strategies: strategies::ALL.to_vec() }
+        Program { functions: stock::registry(), strategies: strategies::ALL.to_vec() }
     }
 
     /// Runs the command that the arguments of the process name. Returns the exit status, which `--help` explains. Prints

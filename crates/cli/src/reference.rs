@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap_markdown::MarkdownOptions;
-use engine::{FunctionInfo, Registry};
+use engine::FunctionInfo;
 
 use crate::commands::Cli;
 use crate::commands::nfs::{key, names};
@@ -27,7 +27,7 @@ Every function also takes `flows`, what each core's table holds (default 65536),
 
 fn functions() -> String {
     let mut page = FUNCTIONS.to_owned();
-    for info in Registry::stock().functions() {
+    for info in stock::registry().functions() {
         function(info, &mut page);
     }
     page

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::{Chain, Plan, Registry};
+use engine::{Chain, Plan};
 use live::Interface;
 use live::xdp::{Spread, Steering, XdpProgram};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ pub fn know_each_other(lan: &Lan) {
 
 /// How many datagrams of 60 ports each core is to get, as the engine hashes them.
 fn expected(cores: usize, sent: &[(u16, u64)]) -> Vec<u64> {
-    let chain = Chain::parse("track.toml", TRACK, &Registry::stock());
+    let chain = Chain::parse("track.toml", TRACK, &stock::registry());
     let chain = chain.unwrap_or_else(|error| panic!("{error}"));
     let plan = Plan::new(&chain, engine::strategies::RSS, cores).expect("a plan");
     let plan = plan.with_own_ports(&chain).expect("it is right for the chain");
@@ -227,7 +227,7 @@ fn the_program_picks_the_core_that_the_engine_picks_for_chains() {
     let frames = made_up(0x1234_5678_9abc_def1, 15_000);
     let frames = || frames.iter().filter(|frame| frame.len() >= 14);
     for (name, text, has_sides) in chains {
-        let chain = Chain::parse(name, &text, &Registry::stock());
+        let chain = Chain::parse(name, &text, &stock::registry());
         let chain = chain.unwrap_or_else(|error| panic!("{name}: {error}"));
         let plan =
             Plan::new(&chain, engine::strategies::RSS, 3).unwrap_or_else(|error| panic!("{name}: {error}"));

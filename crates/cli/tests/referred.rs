@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use engine::strategies::{CardLink, DYSSECT};
-use engine::{Chain, Plan, Progress, Registry, guests, run_live};
+use engine::{Chain, Plan, Progress, guests, run_live};
 use io::{Pool, Reference};
 use live::xdp::Steering;
 use live::{Interface, LiveError, LivePort, Mode, PortOptions, Sockets};
@@ -122,7 +122,7 @@ fn tracked(label: &str, says: Says) -> Option<(u64, u64)> {
     let lan = Lan::new(label)?;
     let text =
         "[[function]]\nuse = \"conntrack\"\npick_up = false\n[[function]]\nuse = \"flow-statistics\"\n";
-    let chain = Chain::parse("track.toml", text, &Registry::stock());
+    let chain = Chain::parse("track.toml", text, &stock::registry());
     let chain = chain.unwrap_or_else(|error| panic!("{error}"));
     let link = CardLink::default();
     let plan = Plan::new(&chain, DYSSECT, 2).unwrap_or_else(|error| panic!("{error}"));

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use engine::report::RunReport;
 use engine::strategies::SINGLE;
-use engine::{Chain, Plan, Progress, Registry, Seen, replay_capture};
+use engine::{Chain, Plan, Progress, Seen, replay_capture};
 use io::capture::CaptureReader;
 
 #[test]
@@ -17,7 +17,7 @@ fn a_report_prints_as_the_program_prints_it() {
     ]));
     let chain =
         std::fs::read_to_string(crate::support::root().join("examples/edge.toml")).expect("an example");
-    let chain = Chain::parse("edge.toml", &chain, &Registry::stock()).expect("a chain");
+    let chain = Chain::parse("edge.toml", &chain, &stock::registry()).expect("a chain");
     let plan = Plan::new(&chain, SINGLE, 1).expect("one core");
     let capture = CaptureReader::open(crate::support::root().join("captures/edge.pcap")).expect("a capture");
     let mut see = |_: &Seen<'_>| Ok::<(), Infallible>(());

@@ -352,7 +352,6 @@ fn spread(values: &[f64]) -> Spread {
 
 #[cfg(test)]
 mod tests {
-    use engine::Registry;
     use io::capture::Record;
     use traffic::Model;
     use wire::LinkType;
@@ -415,7 +414,7 @@ mod tests {
         model.generate(|time_ns, data| {
             trace.push(&Record { time_ns, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
         });
-        let chain = Chain::parse("test.toml", functions, &Registry::stock()).expect("a chain");
+        let chain = Chain::parse("test.toml", functions, &stock::registry()).expect("a chain");
         let question = CostQuestion { cores: vec![2], unseen_cores: vec![4], packets: 3_000, rounds: 2 };
         measure_costs(&chain, &trace, &question, &AtomicBool::new(false))
     }
@@ -458,7 +457,7 @@ mod tests {
             trace.push(&Record { time_ns, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
         });
         let functions = "[[function]]\nuse = \"policer\"\nflows = 512\n";
-        let chain = Chain::parse("test.toml", functions, &Registry::stock()).expect("a chain");
+        let chain = Chain::parse("test.toml", functions, &stock::registry()).expect("a chain");
         let question =
             CostQuestion { cores: vec![1, 3], unseen_cores: Vec::new(), packets: 2_000, rounds: 1 };
         let costs = history_costs(&chain, &trace, &question, &AtomicBool::new(false)).expect("costs");

@@ -43,7 +43,6 @@ impl Skew {
 
 #[cfg(test)]
 mod tests {
-    use engine::Registry;
     use engine::strategies::RSS;
     use traffic::Model;
     use wire::LinkType;
@@ -59,7 +58,7 @@ mod tests {
             trace.push(&Record { time_ns, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
         });
         let text = "[[function]]\nuse = \"heavy-hitters\"\nflows = 1024\n";
-        let chain = Chain::parse("test.toml", text, &Registry::stock()).expect("a chain");
+        let chain = Chain::parse("test.toml", text, &stock::registry()).expect("a chain");
         let plan = Plan::new(&chain, RSS, 1).expect("a plan");
         Skew::new(&chain, &plan, &trace).expect("packets")
     }

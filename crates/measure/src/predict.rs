@@ -165,12 +165,11 @@ fn checks(measured: &MeasuredCosts) -> Vec<Check> {
 
 #[cfg(test)]
 mod tests {
-    use engine::Registry;
 
     use super::*;
 
     fn chain(functions: &str) -> Chain {
-        Chain::parse("test.toml", functions, &Registry::stock()).expect("a chain")
+        Chain::parse("test.toml", functions, &stock::registry()).expect("a chain")
     }
 
     /// A table of 1000 that 100 flows fill to a tenth, and one of 50 that they fill.

@@ -58,7 +58,6 @@ fn name(fields: Fields) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use engine::Registry;
     use engine::strategies::RSS;
     use io::capture::Record;
     use traffic::Model;
@@ -72,7 +71,7 @@ mod tests {
             trace.push(&Record { time_ns, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
         });
         let text = format!("[[function]]\nuse = \"{function}\"\nflows = 1024\n");
-        let chain = Chain::parse("test.toml", &text, &Registry::stock()).expect("a chain");
+        let chain = Chain::parse("test.toml", &text, &stock::registry()).expect("a chain");
         let plan = Plan::new(&chain, RSS, 1).expect("a plan");
         top_key(&chain, &plan, &trace).expect("a hash")
     }

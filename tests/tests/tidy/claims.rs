@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use engine::{Registry, Sequencing};
+use engine::Sequencing;
 use paceline_conformance::stock::{ALONE, alone};
 use sequencer::Version;
 
@@ -124,7 +124,7 @@ fn carried() -> Vec<Carried> {
             typed: bytes(Version::Typed),
         }
     };
-    Registry::stock().functions().map(carried).collect()
+    stock::registry().functions().map(carried).collect()
 }
 
 #[test]

@@ -46,7 +46,7 @@ const BANNED_IN_FUNCTIONS: [&str; 9] = [
 ];
 
 /// Crates from the bottom up. Each may use those before it, less the exceptions below.
-const LAYERS: [&str; 22] = [
+const LAYERS: [&str; 23] = [
     "wire",
     "nf",
     "sequencer",
@@ -61,6 +61,7 @@ const LAYERS: [&str; 22] = [
     "live",
     "telemetry",
     "engine",
+    "stock",
     "traffic",
     "p4",
     "xdp",

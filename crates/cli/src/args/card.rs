@@ -196,7 +196,6 @@ fn milliseconds(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use engine::Registry;
     use engine::strategies::{DYSSECT, RSS};
 
     use super::*;
@@ -213,7 +212,7 @@ mod tests {
     }
 
     fn plan(strategy: &'static dyn Strategy, card: &CardArgs) -> Result<Plan, String> {
-        let chain = Chain::parse("test.toml", "[[function]]\nuse = \"ddos\"", &Registry::stock());
+        let chain = Chain::parse("test.toml", "[[function]]\nuse = \"ddos\"", &stock::registry());
         card.plan(&chain.expect("a chain"), strategy, 2).map_err(|failure| failure.to_string())
     }
 

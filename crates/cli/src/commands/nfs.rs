@@ -203,7 +203,7 @@ mod tests {
             .filter(|line| line.starts_with("| `"))
             .map(|line| line.split('|').map(|cell| cell.trim().trim_matches('`')).collect())
             .collect();
-        let expected: Vec<Vec<String>> = Registry::stock()
+        let expected: Vec<Vec<String>> = stock::registry()
             .functions()
             .map(|info| {
                 let addresses = (info.reads & Fields::ADDRS).iter().count();

@@ -78,6 +78,3 @@ impl FunctionSpec {
         !self.function.info().sharding.is_stateless() || self.function.steps_in_order()
     }
 }
-
-#[cfg(test)]
-mod tests;

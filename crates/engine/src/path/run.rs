@@ -184,7 +184,8 @@ mod tests {
 
     #[test]
     fn a_core_that_moves_flows_takes_no_naps_between_portions() {
-        let chain = Chain::parse("test.toml", "[[function]]\nuse = \"synthetic\"", &Registry::stock());
+        let chain =
+            Chain::parse("test.toml", "[[function]]\nuse = \"flow-statistics\"", &Registry::of_tests());
         let Ok(chain) = chain else { panic!("{:?}", chain.err()) };
         let (mut port, mut core) = (NoPackets::ended(), chain.core().expect("memory"));
         run(&mut port, &mut core, &mut Batch::new(), &mut (), &mut Moving::default()).expect("open");
@@ -196,7 +197,8 @@ mod tests {
         let mut trace = Trace::default();
         trace.push(&Record { time_ns: 1, wire_len: 60, link: LinkType::Ethernet, data: &[0; 60] });
         let mut port = MemoryPort::new(&trace, &[0], 64, Arc::new(AtomicBool::new(false)));
-        let chain = Chain::parse("test.toml", "[[function]]\nuse = \"synthetic\"", &Registry::stock());
+        let chain =
+            Chain::parse("test.toml", "[[function]]\nuse = \"flow-statistics\"", &Registry::of_tests());
         let Ok(chain) = chain else { panic!("{:?}", chain.err()) };
         let (mut core, mut batch) = (chain.core().expect("memory"), Batch::new());
         let (mut counters, mut intake) = (CoreCounters::default(), Slow::default());

@@ -14,8 +14,8 @@ use crate::verify::verified::Verified;
 
 /// On simulated cores, where flows change tables every 37 packets, so that references grow old.
 fn verified(believes: bool) -> Verified {
-    let toml = "[[function]]\nuse = \"conntrack\"\nflows = 4096\n[[function]]\nuse = \"flow-statistics\"\nflows = 4096";
-    let chain = Chain::parse("test.toml", toml, &Registry::stock()).expect("a chain");
+    let toml = "[[function]]\nuse = \"policer\"\nflows = 4096\n[[function]]\nuse = \"flow-statistics\"\nflows = 4096";
+    let chain = Chain::parse("test.toml", toml, &Registry::of_tests()).expect("a chain");
     let rebalancing = Some(Rebalancing { every: Every::Packets(37), update_latency_ns: 0 });
     let plan = Plan::new(&chain, DYSSECT, 3).expect("a plan");
     let plan = Plan { rebalancing, simulation: Some(1), ..plan };

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use engine::Plan;
 use engine::strategies::{HYBRID, SINGLE, Steer, Steered};
-use engine::{Plan, Registry};
 use strategy::{Every, Rebalancing};
 
 use super::tests::{NEVER, trace};
@@ -20,7 +20,7 @@ fn chain(window_ms: u32, block_ms: u32) -> Chain {
         "name = \"test\"\n[[function]]\nuse = \"ddos\"\nflows = 4096\nthreshold_packets = 5\n\
          window_ms = {window_ms}\nblock_ms = {block_ms}"
     );
-    Chain::parse("test.toml", &text, &Registry::stock()).expect("a chain")
+    Chain::parse("test.toml", &text, &stock::registry()).expect("a chain")
 }
 
 fn bench(cores: usize, every: Every, model: &str) -> Bench {

@@ -1,7 +1,7 @@
 //! Trials behind a sequencer.
 
+use engine::Plan;
 use engine::strategies::{Dispatcher, Queues, SCR, SINGLE, Strategy};
-use engine::{Plan, Registry};
 use io::{Closed, Frame, Trace};
 use wire::Headers;
 
@@ -66,7 +66,7 @@ fn both_clocks_lead_all_replicas_to_the_state_of_one_core() {
     let counts = [3_000, 9_000, 700];
     for policy in ["evict-oldest", "reject"] {
         let text = format!("[[function]]\nuse = \"conntrack\"\nflows = 24\ntable_full = \"{policy}\"\n");
-        let chain = Chain::parse("test.toml", &text, &Registry::stock()).expect("a chain");
+        let chain = Chain::parse("test.toml", &text, &stock::registry()).expect("a chain");
         let expected = alone(&chain, &trace, &counts);
         for (cores, clock) in
             [(2, Clock::Measured), (2, Clock::Virtual), (3, Clock::Virtual), (7, Clock::Virtual)]

@@ -1,7 +1,7 @@
 //! Tests of trials on virtual cores, where each packet takes a fixed time.
 
 use engine::strategies::{RSS, SCR};
-use engine::{Loss, Registry, SequencedAs};
+use engine::{Loss, SequencedAs};
 use proptest::prelude::*;
 use traffic::Model;
 use wire::LinkType;
@@ -39,7 +39,7 @@ pub(crate) fn trace(model: &str) -> Trace {
 
 pub(crate) fn chain(function: &str) -> Chain {
     let text = format!("name = \"test\"\n[[function]]\nuse = \"{function}\"\nflows = 4096\n");
-    Chain::parse("test.toml", &text, &Registry::stock()).expect("a chain")
+    Chain::parse("test.toml", &text, &stock::registry()).expect("a chain")
 }
 
 /// A chain on virtual cores where each packet takes [`PACKET_NS`].
@@ -211,7 +211,7 @@ fn what_cannot_be_measured_is_refused() {
 
     let text =
         "name = \"mixed\"\n[[function]]\nuse = \"conntrack\"\n[[function]]\nuse = \"destination-policer\"\n";
-    let mixed = Chain::parse("mixed.toml", text, &Registry::stock());
+    let mixed = Chain::parse("mixed.toml", text, &stock::registry());
     let Ok(mixed) = mixed else { panic!("{:?}", mixed.err()) };
     let plan = Plan::new(&mixed, RSS, 2).expect("shared states");
     let refused = check_virtual(&mixed, &plan).expect_err("cores have memory in common");

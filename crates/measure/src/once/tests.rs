@@ -1,6 +1,5 @@
 //! Tests of single trials, where each packet takes a fixed time.
 
-use engine::Registry;
 use engine::strategies::{DYSSECT, RSS, RSSPP, Strategy};
 use strategy::{Every, Rebalancing};
 
@@ -15,7 +14,7 @@ const DESCRIPTORS: usize = 256;
 
 fn chain() -> Chain {
     let toml = "[[function]]\nuse = \"conntrack\"\nflows = 4096\n";
-    Chain::parse("test.toml", toml, &Registry::stock()).expect("a chain")
+    Chain::parse("test.toml", toml, &stock::registry()).expect("a chain")
 }
 
 fn plan_of(strategy: &'static dyn Strategy, cores: usize, every: Every) -> Plan {

@@ -274,7 +274,6 @@ fn order(plan: &Plan, verified: &Verified) -> String {
 
 #[cfg(test)]
 mod tests {
-    use engine::Registry;
 
     use super::super::report::VerifyReport;
     use super::*;
@@ -282,7 +281,7 @@ mod tests {
     #[test]
     fn an_interrupted_comparison_proves_nothing() {
         let chain =
-            Chain::parse("a.toml", "[[function]]\nuse = \"ddos\"\n", &Registry::stock()).expect("a chain");
+            Chain::parse("a.toml", "[[function]]\nuse = \"ddos\"\n", &stock::registry()).expect("a chain");
         let plan = Plan::new(&chain, engine::strategies::RSS, 2).expect("a plan");
         for different in [0, 3] {
             let verified = Verified {

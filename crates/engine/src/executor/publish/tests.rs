@@ -12,7 +12,7 @@ use crate::strategies::{ALL, DYSSECT, RSS, SINGLE};
 const CHAIN: &str = "[[function]]\nuse = \"policer\"\nrate_bytes_per_s = 1000\nflows = 100\n";
 
 fn chain() -> (Chain, Plan) {
-    let chain = Chain::parse("test", CHAIN, &Registry::stock()).expect("valid");
+    let chain = Chain::parse("test", CHAIN, &Registry::of_tests()).expect("valid");
     let plan = Plan::new(&chain, SINGLE, 1).expect("runs");
     (chain, plan)
 }

@@ -182,7 +182,7 @@ fn coarse_states_go_when_their_last_flow_does() {
     let text = "[[function]]\nuse = \"source-statistics\"\nidle_ms = 200\n\
                 [[function]]\nuse = \"destination-policer\"\nrate_bytes_per_s = 20000\nburst_bytes = 5000\n\
                 [[function]]\nuse = \"flow-statistics\"\nidle_ms = 100\n";
-    let chain = Chain::parse("test", text, &Registry::stock()).expect("a chain");
+    let chain = Chain::parse("test", text, &Registry::of_tests()).expect("a chain");
     let plan = Plan::new(&chain, RSS, 3).expect("a plan");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/edge.pcap");
     let reader = CaptureReader::open(path).expect("the capture");

@@ -27,7 +27,7 @@ const END: Stamp = Stamp { seq: 10 * FLOWS, time_ns: 10 * FLOWS };
 
 fn chain() -> Chain {
     let toml = "[[function]]\nuse = \"source-statistics\"\nflows = 512\n[[function]]\nuse = \"flow-statistics\"\nflows = 512";
-    Chain::parse("test.toml", toml, &Registry::stock()).expect("a chain")
+    Chain::parse("test.toml", toml, &Registry::of_tests()).expect("a chain")
 }
 
 /// Three cores under `auto`, and one beside them that has all packets.

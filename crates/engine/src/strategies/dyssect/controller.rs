@@ -166,8 +166,8 @@ mod tests {
     use crate::strategies::DYSSECT;
 
     fn controller(cores: usize) -> ShardController {
-        let text = "[[function]]\nuse = \"conntrack\"\n";
-        let chain = Chain::parse("test.toml", text, &Registry::stock()).expect("a chain");
+        let text = "[[function]]\nuse = \"flow-statistics\"\n";
+        let chain = Chain::parse("test.toml", text, &Registry::of_tests()).expect("a chain");
         let plan = Plan::new(&chain, DYSSECT, cores).expect("a plan");
         ShardController::new(&chain, &plan)
     }

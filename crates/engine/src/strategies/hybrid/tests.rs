@@ -30,7 +30,7 @@ const END: Stamp = Stamp { seq: PACKETS, time_ns: PACKETS };
 
 fn chain() -> Chain {
     let toml = "[[function]]\nuse = \"source-statistics\"\nflows = 16\n[[function]]\nuse = \"flow-statistics\"\nflows = 16";
-    Chain::parse("test.toml", toml, &Registry::stock()).expect("a chain")
+    Chain::parse("test.toml", toml, &Registry::of_tests()).expect("a chain")
 }
 
 fn headers() -> Headers {

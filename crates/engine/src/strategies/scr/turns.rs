@@ -270,7 +270,7 @@ mod tests {
     /// The others do not wait for what nobody publishes.
     #[test]
     fn planted_a_core_that_panics_while_it_takes_packets_ends_the_run() {
-        let chain = Chain::parse("test.toml", "[[function]]\nuse = \"ddos\"", &Registry::stock());
+        let chain = Chain::parse("test.toml", "[[function]]\nuse = \"ddos\"", &Registry::of_tests());
         let Ok(chain) = chain else { panic!("{:?}", chain.err()) };
         let plan = Plan::new(&chain, SCR_TURNS, 2).expect("a plan");
         let mut cores = plan.cores_of(&chain).expect("memory");

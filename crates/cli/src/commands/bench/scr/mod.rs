@@ -125,7 +125,7 @@ fn charts(figure: Figure, args: &BenchScrArgs, stop: &AtomicBool) -> Result<Vec<
         if std::io::stderr().is_terminal() {
             eprintln!("figure {}: {} over {}", figure.number(), contestants.name, contestants.model);
         }
-        let chain = Chain::parse("preset", &contestants.chain, &Registry::stock())
+        let chain = Chain::parse("preset", &contestants.chain, &stock::registry())
             .map_err(|error| Failure::mistake(*error))?;
         let source = match Source::model(&contestants.model, stop) {
             // What is whole is reported.

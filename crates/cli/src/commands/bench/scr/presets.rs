@@ -245,7 +245,7 @@ impl ValueEnum for Figure {
 
 #[cfg(test)]
 mod tests {
-    use engine::{Chain, Registry};
+    use engine::Chain;
     use traffic::Model;
 
     use super::*;
@@ -255,7 +255,7 @@ mod tests {
         for is_quick in [false, true] {
             let size = Size { packets: 1_000, is_quick, cores: &[] };
             for contestants in Figure::EACH.iter().flat_map(|figure| figure.contestants(&size)) {
-                let chain = Chain::parse("preset", &contestants.chain, &Registry::stock());
+                let chain = Chain::parse("preset", &contestants.chain, &stock::registry());
                 assert!(chain.is_ok(), "{}", contestants.chain);
                 Model::parse(&contestants.model).expect("a model");
                 assert!(contestants.cores.contains(&1) && contestants.strategies.contains(&SCR));

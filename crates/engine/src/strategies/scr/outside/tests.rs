@@ -149,7 +149,7 @@ impl Cores {
 }
 
 fn chain(functions: &str) -> Chain {
-    Chain::parse("a.toml", functions, &Registry::stock()).expect("a chain")
+    Chain::parse("a.toml", functions, &Registry::of_tests()).expect("a chain")
 }
 
 fn ddos() -> Chain {

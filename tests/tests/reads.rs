@@ -3,15 +3,14 @@
 use nf::{About, Cx, FlowKey, NetworkFunction, OptionError, Rig, SrcAddr, Verdict, sample_headers};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-use wire::{Headers, Stamp, VlanEdit};
+use wire::{Edits, Fields, Headers, Stamp, VlanEdit};
 use zerocopy::IntoBytes;
 
-use super::*;
-use crate::Registry;
+use engine::{Chain, Registry};
 
 /// Beside the stock functions, one that edits what none of them does.
 fn registry() -> Registry {
-    let mut registry = Registry::stock();
+    let mut registry = stock::registry();
     registry.add::<Retag>();
     registry
 }
