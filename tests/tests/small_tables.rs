@@ -223,10 +223,10 @@ fn with_real_threads() {
     assert!(equal >= 5, "{equal}");
 }
 
-/// Code that takes a flow from a table without a packet of that flow shows a [`table::Horizon`]. These are all
+/// Code that takes a flow from a table without a packet of that flow shows a [`table::Watermark`]. These are all
 /// places that say what one is; a change that adds one shows here why no older packet can come.
 #[test]
-fn horizons_are_claimed_in_few_places() {
+fn watermarks_are_claimed_in_few_places() {
     let mut claims = Vec::new();
     for krate in ["engine", "cli", "measure"] {
         collect_claims(&root().join("crates").join(krate).join("src"), &mut claims);
@@ -252,7 +252,7 @@ fn collect_claims(folder: &Path, claims: &mut Vec<(String, usize)>) {
         if path.is_dir() {
             collect_claims(&path, claims);
         } else if name.ends_with(".rs") && name != "tests.rs" {
-            let count = fs::read_to_string(&path).expect("text").matches("Horizon::claim(").count();
+            let count = fs::read_to_string(&path).expect("text").matches("Watermark::claim(").count();
             claims.extend((count > 0).then_some((name, count)));
         }
     }

@@ -18,8 +18,8 @@ use crate::clock::Clock;
 use crate::counters::{InterfaceCounters, Lost};
 use crate::external::ExternalAddresses;
 use crate::host::HostDoor;
-use crate::keeper::{Desk, Keeper, Kept, Kind, Order, Queues, State};
 use crate::link::{Absent, Link, wait_for};
+use crate::link_monitor::{CommandQueue, Kept, Kind, LinkMonitor, Order, Queues, State};
 use crate::marks::{Marks, Stage};
 use crate::packet_socket::PacketSocket;
 use crate::route::{Forwarder, RouteCounters, Unresolved};
@@ -95,7 +95,7 @@ pub struct PortOptions {
 /// Interfaces as a port. Receives from each in turn.
 pub struct LivePort {
     /// Ends first: what it has of an interface goes with the interface's sockets. The first core's looks after all.
-    _keeper: Option<Keeper>,
+    _link_monitor: Option<LinkMonitor>,
     pool: Pool,
     mode: Mode,
     /// To this host's own stack, for a router that takes packets from it.
@@ -105,7 +105,7 @@ pub struct LivePort {
     board: Board,
     due: Due,
     /// What interfaces that went away or came back ask for.
-    desk: Arc<Desk>,
+    command_queue: Arc<CommandQueue>,
     outlives: bool,
     /// By chunk of the pool: the interface by which its packet came in.
     origins: Box<[u8]>,
@@ -285,55 +285,63 @@ impl LivePort {
                 .map(Arc::new),
             false => None,
         };
-        let desks: Vec<Arc<Desk>> = (0..cores).map(|_| Arc::default()).collect();
+        let command_queues: Vec<Arc<CommandQueue>> = (0..cores).map(|_| Arc::default()).collect();
         let spread = options.steering.first().and_then(|steering| steering.spread.as_ref());
         let programs = || kept.iter().map(|kept| kept.program.clone()).collect();
         let table = spread.map(|spread| SpreadTable::new(spread.owners.clone(), programs())).transpose()?;
         let (external, tell) = (options.external.clone(), options.tell.unwrap_or(|_| {}));
         let says = options.steering.iter().any(|steering| steering.card_flows > 0);
         let card = says.then(|| CardRules::new(programs()));
-        let keeper = Keeper::start(kept, desks.clone(), (table.clone(), card.clone()), external, tell)?;
+        let link_monitor =
+            LinkMonitor::start(kept, command_queues.clone(), (table.clone(), card.clone()), external, tell)?;
         let tap = Arc::<Tap>::default();
         let came_by = |number, mode: &Mode| {
             let note = Note::by(options.sides.get(number).copied().flatten());
             if matches!(mode, Mode::Route(_)) { note.quotable() } else { note }
         };
-        let port =
-            |(pool, mode, sides, desk, board, clock): (Pool, Mode, Vec<Side>, Arc<Desk>, Board, Clock)| {
-                LivePort {
-                    origins: vec![0; frames].into(),
-                    notes: (0..sides.len()).map(|number| came_by(number, &mode)).collect(),
-                    polled: polled(&sides),
-                    pool,
-                    mode,
-                    host: host.clone(),
-                    clock,
-                    sides,
-                    board,
-                    due: Due::default(),
-                    desk,
-                    outlives: false,
-                    _keeper: None,
-                    next: 0,
-                    unresolved: Unresolved::default(),
-                    marks: Marks::default(),
-                    leaving_since_ns: 0,
-                    takes_in_turns: cores > 1 && !is_spread,
-                    is_prepared: false,
-                    table: table.clone(),
-                    card: card.clone(),
-                    remarks: Vec::new(),
-                    poll: options.poll,
-                    pulse: Arc::default(),
-                    tap: Arc::clone(&tap),
-                }
-            };
-        let parts = pools.into_iter().zip(modes).zip(sides).zip(desks).zip(Board::for_cores(cores));
+        let port = |(pool, mode, sides, command_queue, board, clock): (
+            Pool,
+            Mode,
+            Vec<Side>,
+            Arc<CommandQueue>,
+            Board,
+            Clock,
+        )| {
+            LivePort {
+                origins: vec![0; frames].into(),
+                notes: (0..sides.len()).map(|number| came_by(number, &mode)).collect(),
+                polled: polled(&sides),
+                pool,
+                mode,
+                host: host.clone(),
+                clock,
+                sides,
+                board,
+                due: Due::default(),
+                command_queue,
+                outlives: false,
+                _link_monitor: None,
+                next: 0,
+                unresolved: Unresolved::default(),
+                marks: Marks::default(),
+                leaving_since_ns: 0,
+                takes_in_turns: cores > 1 && !is_spread,
+                is_prepared: false,
+                table: table.clone(),
+                card: card.clone(),
+                remarks: Vec::new(),
+                poll: options.poll,
+                pulse: Arc::default(),
+                tap: Arc::clone(&tap),
+            }
+        };
+        let parts = pools.into_iter().zip(modes).zip(sides).zip(command_queues).zip(Board::for_cores(cores));
         let parts = parts.zip(Clock::for_cores(cores));
-        let parts = parts
-            .map(|(((((pool, mode), sides), desk), board), clock)| (pool, mode, sides, desk, board, clock));
+        let parts = parts.map(|(((((pool, mode), sides), command_queue), board), clock)| {
+            (pool, mode, sides, command_queue, board, clock)
+        });
         let mut ports: Vec<LivePort> = parts.map(port).collect();
-        (ports[0]._keeper, ports[0].remarks) = (Some(keeper), remarks);
+        (ports[0]._link_monitor, ports[0].remarks) = (Some(link_monitor), remarks);
         Ok(ports)
     }
 
@@ -437,7 +445,7 @@ impl LivePort {
     /// Lets go of interfaces that went away, takes those that are back, and sockets of new queues.
     #[cold]
     fn obey(&mut self) {
-        for order in self.desk.take() {
+        for order in self.command_queue.take() {
             match order {
                 Order::Leave(number) => {
                     let link = Box::new(Absent::default());
@@ -460,7 +468,7 @@ impl LivePort {
                 }
             }
         }
-        self.desk.done();
+        self.command_queue.done();
         self.polled = polled(&self.sides);
         self.board.forget();
         self.board.write(&mut self.sides);
@@ -612,7 +620,7 @@ pub(crate) const LARGEST_MTU: usize = 3_498;
 
 impl Port for LivePort {
     fn prepare(&mut self) {
-        if self.desk.is_due() {
+        if self.command_queue.is_due() {
             self.obey();
         }
         if !self.unresolved.is_empty() {
@@ -673,7 +681,7 @@ impl Port for LivePort {
 
     fn mark(&mut self) -> u64 {
         // What an interface that is back has in its rings counts as well.
-        if self.desk.is_due() {
+        if self.command_queue.is_due() {
             self.obey();
         }
         let (mark, begins) = self.marks.ask();

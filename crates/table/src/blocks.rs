@@ -190,7 +190,7 @@ impl<S: Copy> Cell<S> {
     }
 
     /// Whether there is a state, and it is dead to a packet of its own flow at `now_ns`: that packet finds none. Of
-    /// other flows [`Horizon::is_past`](crate::Horizon::is_past) says whether they are dead.
+    /// other flows [`Watermark::is_past`](crate::Watermark::is_past) says whether they are dead.
     #[inline]
     pub fn is_dead_at(&self, now_ns: u64) -> bool {
         self.deadline_ns != 0 && self.deadline_ns <= now_ns

@@ -6,8 +6,8 @@ use crate::ahead::Ahead;
 use crate::blocks::{Blocks, Cell, Cells, Layout, Parcel, Part};
 use crate::bucket::{Bucket, ENTRIES};
 use crate::error::OutOfMemory;
-use crate::horizon::Horizon;
 use crate::slot::Slot;
+use crate::watermark::Watermark;
 use memory::Array;
 use memory::{LINE_BYTES, prefetch_lines};
 
@@ -270,20 +270,20 @@ impl<K: FlowKey> FlowTable<K> {
         }
     }
 
-    /// Where no block is free: frees one of a flow that is dead as of `horizon`, or evicts one as [`WhenFull`] says.
+    /// Where no block is free: frees one of a flow that is dead as of `watermark`, or evicts one as [`WhenFull`] says.
     /// `leave` hears of the block, and clears every state in it.
     ///
     /// `now_ns` is the time of the packet that wants the block. A flow that is dead by then, and not yet as of
-    /// `horizon`, is taken under either policy before a new flow is refused: it is evicted, since a packet that is
+    /// `watermark`, is taken under either policy before a new flow is refused: it is evicted, since a packet that is
     /// older may still need it.
     ///
     /// Bounded: looks at no more than 16 blocks, and at those that lost a state in this epoch.
-    pub fn make_room(&mut self, horizon: Horizon, now_ns: u64, mut leave: impl FnMut(&mut Self, Slot)) {
+    pub fn make_room(&mut self, watermark: Watermark, now_ns: u64, mut leave: impl FnMut(&mut Self, Slot)) {
         if self.free.is_empty() {
             self.release_idle();
         }
         if self.free.is_empty()
-            && let Some(block) = self.victim(horizon, now_ns)
+            && let Some(block) = self.victim(watermark, now_ns)
         {
             leave(self, Slot(block));
             self.unlink(block);
@@ -493,17 +493,17 @@ impl<K: FlowKey> FlowTable<K> {
         self.steps == STEPS_PER_EPOCH
     }
 
-    /// Gives blocks back whose flows have ended, and looks at some more for those dead as of `horizon`: `expire` hears
+    /// Gives blocks back whose flows have ended, and looks at some more for those dead as of `watermark`: `expire` hears
     /// of a block in which some state is dead, and clears such states. Blocks that no flow has had are not looked at, so that what a sweep
     /// brings into the caches is no more than the flows are.
     ///
     /// Comes at fixed numbers of steps and nowhere else, so that which block is free does not depend on
     /// where batches were cut.
-    pub fn maintain(&mut self, horizon: Horizon, mut expire: impl FnMut(&mut Self, Slot)) {
+    pub fn maintain(&mut self, watermark: Watermark, mut expire: impl FnMut(&mut Self, Slot)) {
         self.steps = 0;
         self.release_idle();
-        let elapsed_ns = horizon.past_ns().saturating_sub(self.maintained_ns);
-        self.maintained_ns = horizon.past_ns();
+        let elapsed_ns = watermark.past_ns().saturating_sub(self.maintained_ns);
+        self.maintained_ns = watermark.past_ns();
         let blocks = self.used as usize;
         let least = (STEPS_PER_EPOCH / STEPS_PER_SWEPT_BLOCK).min(blocks);
         let due = u128::from(elapsed_ns) * blocks as u128 / u128::from(ROUND_NS_MAX);
@@ -511,7 +511,7 @@ impl<K: FlowKey> FlowTable<K> {
         let swept = (due.min(most.into()) as usize).max(least);
         for _ in 0..swept {
             let block = self.advance_hand();
-            self.expire(block, horizon, &mut expire);
+            self.expire(block, watermark, &mut expire);
         }
         // Those of the next time: there by then, and not waited for.
         for block in self.hand..(self.hand + least as u32).min(self.used) {
@@ -520,10 +520,10 @@ impl<K: FlowKey> FlowTable<K> {
     }
 
     /// Gives every dead flow's block back; for the end of a run. O(flows at once, at most).
-    pub fn settle(&mut self, horizon: Horizon, mut expire: impl FnMut(&mut Self, Slot)) {
+    pub fn settle(&mut self, watermark: Watermark, mut expire: impl FnMut(&mut Self, Slot)) {
         self.release_idle();
         for block in 0..self.used {
-            self.expire(block, horizon, &mut expire);
+            self.expire(block, watermark, &mut expire);
         }
     }
 
@@ -648,7 +648,7 @@ impl<K: FlowKey> FlowTable<K> {
     }
 
     /// A taken block of a full table that can go: a dead flow's, or as [`WhenFull`] says.
-    fn victim(&mut self, horizon: Horizon, now_ns: u64) -> Option<u32> {
+    fn victim(&mut self, watermark: Watermark, now_ns: u64) -> Option<u32> {
         let mut oldest: Option<(u64, u32)> = None;
         let count = RECLAIM_SCAN_BLOCKS.min(self.capacity());
         let candidates: [u32; RECLAIM_SCAN_BLOCKS] =
@@ -659,7 +659,7 @@ impl<K: FlowKey> FlowTable<K> {
         }
         for block in candidates.into_iter().take(count) {
             let deadline_ns = self.blocks.lives_until(block);
-            if horizon.is_past(deadline_ns) {
+            if watermark.is_past(deadline_ns) {
                 return Some(block);
             }
             if oldest.is_none_or(|(oldest_ns, _)| deadline_ns < oldest_ns) {
@@ -690,13 +690,13 @@ impl<K: FlowKey> FlowTable<K> {
         }
     }
 
-    fn expire(&mut self, block: u32, horizon: Horizon, expire: &mut impl FnMut(&mut Self, Slot)) {
+    fn expire(&mut self, block: u32, watermark: Watermark, expire: &mut impl FnMut(&mut Self, Slot)) {
         if !self.blocks.is_taken(block) {
             return;
         }
         let (mut is_one_dead, mut is_one_alive) = (false, false);
         for deadline_ns in self.blocks.deadlines(block).filter(|deadline_ns| *deadline_ns != 0) {
-            let is_dead = horizon.is_past(deadline_ns);
+            let is_dead = watermark.is_past(deadline_ns);
             is_one_dead |= is_dead;
             is_one_alive |= !is_dead;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nf::{FiveTuple, FlowKey, Sharding, Short, SrcAddr};
 use paceline_table::WhenFull::{self, EvictOldest, Reject};
-use paceline_table::{BATCH_MAX, FlowTable, Horizon, Layout, Part, STEPS_PER_EPOCH, Slot, Wanted};
+use paceline_table::{BATCH_MAX, FlowTable, Layout, Part, STEPS_PER_EPOCH, Slot, Wanted, Watermark};
 use wire::{Addr, Headers};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -35,8 +35,9 @@ impl Table {
         let mut slot = self.find(number);
         if !slot.is_some() {
             let part = self.part;
-            self.table
-                .make_room(Horizon::claim(now_ns), now_ns, |table, slot| table.cell_mut(slot, part).clear());
+            self.table.make_room(Watermark::claim(now_ns), now_ns, |table, slot| {
+                table.cell_mut(slot, part).clear()
+            });
             let key = key(number);
             slot = self.table.insert(self.table.hash(key.short(), || key), key.short(), &key);
         }
@@ -135,7 +136,7 @@ fn a_block_is_its_flows_alone() {
     table.table.cell_mut(slots[1], part).clear();
     table.table.has_lost_a_state(slots[1]);
     assert!(!table.table.has_state(slots[1]) && wanted(&table, slots[1], 2).is_some(), "until maintenance");
-    table.table.maintain(Horizon::claim(0), |_, _| ());
+    table.table.maintain(Watermark::claim(0), |_, _| ());
     assert!(wanted(&table, slots[1], 2).is_none());
     assert!(table.set(8, 0, 10) && table.set(9, 0, 10));
     assert!(slots.iter().all(|slot| wanted(&table, *slot, 2).is_none()));
@@ -166,7 +167,7 @@ fn a_flow_is_dead_from_its_deadline_on_and_found_until_it_is_swept() {
     assert_eq!(table.table.live(table.part, 10).count(), 0);
     assert!(table.find(1).is_some());
     let part = table.part;
-    table.table.maintain(Horizon::claim(10), |table, slot| table.cell_mut(slot, part).clear());
+    table.table.maintain(Watermark::claim(10), |table, slot| table.cell_mut(slot, part).clear());
     assert!(!table.find(1).is_some());
 }
 
@@ -179,7 +180,7 @@ fn the_sweep_gives_blocks_back_and_says_which() {
     }
     let (mut gone, part) = (Vec::new(), table.part);
     for swept in 1..=2 {
-        table.table.maintain(Horizon::claim(10), |table, slot| {
+        table.table.maintain(Watermark::claim(10), |table, slot| {
             gone.push(*table.cell(slot, part).state().expect("a state"));
             table.cell_mut(slot, part).clear();
         });
@@ -204,12 +205,12 @@ fn a_block_is_its_flows_until_the_last_state_is_gone() {
     table.cell_mut(slot, short).set(1, 10);
     table.cell_mut(slot, long).set([2; 9], 20);
 
-    table.maintain(Horizon::claim(15), |table, slot| table.cell_mut(slot, short).clear());
-    table.make_room(Horizon::claim(15), 15, |_, _| panic!("the other state lives"));
+    table.maintain(Watermark::claim(15), |table, slot| table.cell_mut(slot, short).clear());
+    table.make_room(Watermark::claim(15), 15, |_, _| panic!("the other state lives"));
     assert!(!insert(&mut table, 2).is_some());
     assert_eq!(table.cell(slot, long).state(), Some(&[2; 9]));
 
-    table.make_room(Horizon::claim(20), 20, |table, slot| table.cell_mut(slot, long).clear());
+    table.make_room(Watermark::claim(20), 20, |table, slot| table.cell_mut(slot, long).clear());
     assert!(insert(&mut table, 2).is_some());
     assert!(table.cell(slot, short).state().is_none() && table.cell(slot, long).state().is_none());
 }
@@ -293,7 +294,7 @@ fn blocks_come_back_at_maintenance_and_not_before() {
     assert!(!table.table.count_steps(STEPS_PER_EPOCH - 1));
     assert_eq!(table.table.steps_left(), 1);
     assert!(table.table.count_steps(1));
-    table.table.maintain(Horizon::claim(0), |_, _| panic!("nothing is dead"));
+    table.table.maintain(Watermark::claim(0), |_, _| panic!("nothing is dead"));
     assert_eq!((table.table.free(), table.table.steps_left()), (4, STEPS_PER_EPOCH));
 }
 

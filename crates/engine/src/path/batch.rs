@@ -1,7 +1,7 @@
 //! A batch: packets on their way through the chain, as arrays.
 
 use io::{Closed, EngineDrop, Fate, Frame, Port};
-use table::Horizon;
+use table::Watermark;
 use wire::{Edits, Headers, Malformed};
 
 use crate::path::packets::{BATCH_PACKETS, all_bits, bits};
@@ -29,7 +29,7 @@ pub struct Batch {
     /// Whether functions are met in reverse, from the chain's last to its first: by packets from outside.
     pub(crate) is_reversed: bool,
     /// Packets that wait for their flows, here or on another core, are no older than this, but may be older than those
-    /// of the batch: see [`Batch::horizon`]. `u64::MAX` where flows stay, or nothing waits.
+    /// of the batch: see [`Batch::watermark`]. `u64::MAX` where flows stay, or nothing waits.
     pub oldest_ns: u64,
 }
 
@@ -60,8 +60,8 @@ impl Batch {
     /// As of when flows may be forgotten once the batch has come to a packet of time `now_ns`: not later than that
     /// packet, since packets of a batch come in order, and not later than one that waits.
     #[inline]
-    pub fn horizon(&self, now_ns: u64) -> Horizon {
-        Horizon::claim(now_ns.min(self.oldest_ns))
+    pub fn watermark(&self, now_ns: u64) -> Watermark {
+        Watermark::claim(now_ns.min(self.oldest_ns))
     }
 
     /// Whether there are none.

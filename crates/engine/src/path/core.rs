@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use io::Port;
-use table::{Horizon, OutOfMemory};
+use table::{OutOfMemory, Watermark};
 use wire::{Malformed, Marks, Stamp};
 
 use crate::path::batch::Batch;
@@ -12,7 +12,7 @@ use crate::path::group::{Group, Stage};
 use crate::path::items::Items;
 use crate::path::laps::Laps;
 use crate::path::packets::{below_first, bits};
-use crate::path::parcel::{Leaving, PackedFlows, Pool, Shelves, Table};
+use crate::path::parcel::{Leaving, PackedFlows, Pool, ShardTables, Table};
 use crate::path::tracing::Tracer;
 
 /// A chain on one core: the functions with this core's flows.
@@ -96,7 +96,7 @@ impl ChainCore {
     /// Lets every dead flow go; for the end of a run.
     pub fn settle(&mut self, now: Stamp) {
         // No packet comes any more.
-        let end = Horizon::claim(now.time_ns);
+        let end = Watermark::claim(now.time_ns);
         self.groups.iter_mut().for_each(|group| group.settle(end));
     }
 
@@ -147,8 +147,8 @@ impl ChainCore {
     }
 
     /// Takes in flows that this group packed on another core: see [`Group::unpack`].
-    pub(crate) fn unpack(&mut self, group: usize, flows: PackedFlows, horizon: Horizon, now_ns: u64) {
-        self.groups[group].unpack(flows, horizon, now_ns);
+    pub(crate) fn unpack(&mut self, group: usize, flows: PackedFlows, watermark: Watermark, now_ns: u64) {
+        self.groups[group].unpack(flows, watermark, now_ns);
     }
 
     /// An empty table of each group that can have others beside its own, with the group's number: see [`Group::spare`].
@@ -160,25 +160,25 @@ impl ChainCore {
             .collect()
     }
 
-    /// Each group has tables by shard from here on: see [`Group::shelve`].
-    pub(crate) fn shelve(&mut self, shards: usize) {
-        self.groups.iter_mut().for_each(|group| group.shelve(shards));
+    /// Each group has tables by shard from here on: see [`Group::split_by_shard`].
+    pub(crate) fn split_by_shard(&mut self, shards: usize) {
+        self.groups.iter_mut().for_each(|group| group.split_by_shard(shards));
     }
 
-    /// Each group has one table again: see [`Group::unshelve`].
-    pub(crate) fn unshelve(&mut self) {
-        self.groups.iter_mut().for_each(|group| group.unshelve());
+    /// Each group has one table again: see [`Group::join_shards`].
+    pub(crate) fn join_shards(&mut self) {
+        self.groups.iter_mut().for_each(|group| group.join_shards());
     }
 
     /// The tables by shard of each group that has such, with the group's number.
-    pub(crate) fn shelves(&mut self) -> impl Iterator<Item = (usize, &mut dyn Shelves)> {
-        let shelves = self.groups.iter_mut().enumerate();
-        shelves.filter_map(|(number, group)| Some((number, group.shelves()?)))
+    pub(crate) fn shard_tables(&mut self) -> impl Iterator<Item = (usize, &mut dyn ShardTables)> {
+        let by_shard = self.groups.iter_mut().enumerate();
+        by_shard.filter_map(|(number, group)| Some((number, group.shard_tables()?)))
     }
 
     /// Those of one group.
-    pub(crate) fn shelves_of(&mut self, group: usize) -> Option<&mut dyn Shelves> {
-        self.groups[group].shelves()
+    pub(crate) fn shard_tables_of(&mut self, group: usize) -> Option<&mut dyn ShardTables> {
+        self.groups[group].shard_tables()
     }
 
     /// The pools of an entry that goes to another core, with their functions' numbers.

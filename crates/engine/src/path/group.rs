@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use io::Port;
-use table::{Horizon, OutOfMemory};
+use table::{OutOfMemory, Watermark};
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
@@ -12,7 +12,7 @@ use crate::path::counters::StageCounters;
 use crate::path::items::Items;
 use crate::path::laps::Laps;
 use crate::path::look::Look;
-use crate::path::parcel::{Leaving, PackedFlows, Pool, Shelves, Table};
+use crate::path::parcel::{Leaving, PackedFlows, Pool, ShardTables, Table};
 use crate::path::turned_away::{Notes, Told};
 
 /// Neighbours in a chain that are run together, on one core: one virtual call per batch.
@@ -27,7 +27,7 @@ pub(crate) trait Group: Send + Any {
     }
 
     /// Lets every flow go whose deadline has passed by the end of a run.
-    fn settle(&mut self, end: Horizon);
+    fn settle(&mut self, end: Watermark);
 
     /// See [`Stage::digest`].
     fn digest(&self, member: usize, now: Stamp) -> u64;
@@ -49,9 +49,9 @@ pub(crate) trait Group: Send + Any {
         (None, Vec::new())
     }
 
-    /// Takes in flows that another core packed, and makes room for them as of `horizon`; `now_ns` is the latest time that
+    /// Takes in flows that another core packed, and makes room for them as of `watermark`; `now_ns` is the latest time that
     /// this core has seen.
-    fn unpack(&mut self, _flows: PackedFlows, _horizon: Horizon, _now_ns: u64) {}
+    fn unpack(&mut self, _flows: PackedFlows, _watermark: Watermark, _now_ns: u64) {}
 
     /// Has it note what it turns away from here on. `own` is one of its functions whose states are in its own table, if
     /// there is one.
@@ -77,7 +77,7 @@ pub(crate) trait Group: Send + Any {
     /// Puts the pool of an entry that has come from another core.
     fn put_pool(&mut self, _member: usize, _entry: u16, _pool: Pool) {}
 
-    /// An empty table that can be [put](Shelves::put) among the tables by shard of this group on any core, if it has such: for as many flows as
+    /// An empty table that can be [put](ShardTables::put) among the tables by shard of this group on any core, if it has such: for as many flows as
     /// `flows` says where this core's table holds the given number. O(capacity).
     ///
     /// # Errors
@@ -88,13 +88,13 @@ pub(crate) trait Group: Send + Any {
 
     /// Has tables by shard from here on, of so many shards: none is here yet. The table that it had stays at hand, and is to be empty while
     /// packets come. O(shards).
-    fn shelve(&mut self, _shards: usize) {}
+    fn split_by_shard(&mut self, _shards: usize) {}
 
     /// Has the one table at hand again. Flows that nobody has taken out of the others are gone.
-    fn unshelve(&mut self) {}
+    fn join_shards(&mut self) {}
 
     /// Its tables by shard, if it has such.
-    fn shelves(&mut self) -> Option<&mut dyn Shelves> {
+    fn shard_tables(&mut self) -> Option<&mut dyn ShardTables> {
         None
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use control::{BUCKETS, Split};
 use io::{Frame, Reference};
-use table::{Horizon, Slot};
+use table::{Slot, Watermark};
 
 /// A function's pool, whatever its type.
 pub struct Pool(pub(crate) Box<dyn Any + Send>);
@@ -128,7 +128,7 @@ pub(crate) struct Table(pub(crate) Box<dyn Any + Send>);
 
 /// A group that has a table for each part of a shard: twice the shard's number is that of its kept part, and 1 more that
 /// of its offloaded part.
-pub(crate) trait Shelves {
+pub(crate) trait ShardTables {
     /// Takes the table of a part that is to go to another core. O(1).
     fn take(&mut self, part: usize) -> Option<Table>;
 
@@ -145,17 +145,17 @@ pub(crate) trait Shelves {
     fn split(&mut self, shard: usize, split: Split);
 
     /// Moves flows that are `leaving` from a part to another, from block number `block` on: returns where to go on, `None`
-    /// if there are no more blocks. Makes room as of `horizon`; `now_ns` is the latest time that this core has seen.
+    /// if there are no more blocks. Makes room as of `watermark`; `now_ns` is the latest time that this core has seen.
     fn arrange(
         &mut self,
         (from, to): (usize, usize),
         block: usize,
         leaving: &mut Leaving<'_>,
-        horizon: Horizon,
+        watermark: Watermark,
         now_ns: u64,
     ) -> Option<usize> {
         let (next, packed) = self.pack_from(from, block, leaving);
-        packed.into_iter().for_each(|(_, flows)| self.unpack_into(to, flows, horizon, now_ns));
+        packed.into_iter().for_each(|(_, flows)| self.unpack_into(to, flows, watermark, now_ns));
         next
     }
 
@@ -168,7 +168,7 @@ pub(crate) trait Shelves {
     ) -> (Option<usize>, Vec<(u16, PackedFlows)>);
 
     /// Takes flows into a part, as [`Group::unpack`](crate::path::group::Group::unpack).
-    fn unpack_into(&mut self, part: usize, flows: PackedFlows, horizon: Horizon, now_ns: u64);
+    fn unpack_into(&mut self, part: usize, flows: PackedFlows, watermark: Watermark, now_ns: u64);
 
     /// The parts that this core has.
     fn here(&self) -> Vec<usize>;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use table::Horizon;
+use table::Watermark;
 
 /// How far each core is: cores that share states are not in step.
 pub(crate) struct Clocks(Box<[CachePadded<AtomicU64>]>);
@@ -13,15 +13,15 @@ impl Clocks {
         Clocks((0..cores).map(|_| CachePadded::default()).collect())
     }
 
-    /// Says that this core, of all flows that it steps, is past the horizon.
+    /// Says that this core, of all flows that it steps, is past the watermark.
     #[inline]
-    pub(crate) fn tick(&self, core: usize, horizon: Horizon) {
-        self.0[core].store(horizon.past_ns(), Ordering::Release);
+    pub(crate) fn tick(&self, core: usize, watermark: Watermark) {
+        self.0[core].store(watermark.past_ns(), Ordering::Release);
     }
 
-    /// The horizon of all cores together. Reads every core's line: not for each packet.
-    pub(crate) fn horizon(&self) -> Horizon {
+    /// The watermark of all cores together. Reads every core's line: not for each packet.
+    pub(crate) fn watermark(&self) -> Watermark {
         let clocks = self.0.iter().map(|clock| clock.load(Ordering::Acquire));
-        Horizon::claim(clocks.min().unwrap_or(0))
+        Watermark::claim(clocks.min().unwrap_or(0))
     }
 }

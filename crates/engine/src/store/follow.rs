@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use io::{Fate, Port};
 use nf::{FlowKey, NetworkFunction, Verdict, WhenShared, began_anew, hash_bytes};
-use table::Horizon;
+use table::Watermark;
 use wire::Stamp;
 use zerocopy::IntoBytes;
 
@@ -160,7 +160,7 @@ impl<F: NetworkFunction> Group for FollowGroup<F> {
         laps.lap(Lap::Function(self.stepper.index()), batch);
     }
 
-    fn settle(&mut self, _: Horizon) {}
+    fn settle(&mut self, _: Watermark) {}
 
     fn digest(&self, _: usize, _: Stamp) -> u64 {
         0

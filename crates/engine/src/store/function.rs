@@ -6,7 +6,7 @@ use std::any::Any;
 use std::mem;
 
 use nf::{EndedOf, NetworkFunction, Verdict, hash_bytes};
-use table::{Cell, FlowTable, Horizon, Parcel, Part, Slot};
+use table::{Cell, FlowTable, Parcel, Part, Slot, Watermark};
 use wire::{EditsMark, Headers, Stamp};
 use zerocopy::IntoBytes;
 
@@ -238,19 +238,19 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         self.stepper.conclude(packet, verdict, &meta, steps.batch, steps.port);
     }
 
-    fn leave(&mut self, Block { slot, entry }: Block, horizon: Horizon, table: &mut FlowTable<F::Key>) {
+    fn leave(&mut self, Block { slot, entry }: Block, watermark: Watermark, table: &mut FlowTable<F::Key>) {
         match table.cell(slot, self.part).deadline_ns() {
             0 => return,
-            deadline_ns if horizon.is_past(deadline_ns) => self.flows.expired += 1,
+            deadline_ns if watermark.is_past(deadline_ns) => self.flows.expired += 1,
             _ => self.flows.evicted += 1,
         }
         self.depart(slot, entry, table);
     }
 
     #[cold]
-    fn expire(&mut self, Block { slot, entry }: Block, horizon: Horizon, table: &mut FlowTable<F::Key>) {
+    fn expire(&mut self, Block { slot, entry }: Block, watermark: Watermark, table: &mut FlowTable<F::Key>) {
         let deadline_ns = table.cell(slot, self.part).deadline_ns();
-        if deadline_ns != 0 && horizon.is_past(deadline_ns) {
+        if deadline_ns != 0 && watermark.is_past(deadline_ns) {
             self.lapse(slot, entry, table);
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use io::Port;
 use nf::{FlowKey, Short};
-use table::{FlowTable, Horizon, Parcel, Slot, Wanted, count_of_first};
+use table::{FlowTable, Parcel, Slot, Wanted, Watermark, count_of_first};
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
@@ -91,12 +91,12 @@ pub(crate) trait Member<K>: Send + Any {
     /// Puts the state of the step before into the flow's new block, if there was room for one.
     fn place(&mut self, packet: usize, steps: &mut Steps<'_, K>);
 
-    /// The block is to be another flow's: takes the state from it, if there is one. What is not dead as of the horizon
+    /// The block is to be another flow's: takes the state from it, if there is one. What is not dead as of the watermark
     /// is evicted.
-    fn leave(&mut self, block: Block, horizon: Horizon, table: &mut FlowTable<K>);
+    fn leave(&mut self, block: Block, watermark: Watermark, table: &mut FlowTable<K>);
 
-    /// Takes the state from the block if it is dead as of the horizon.
-    fn expire(&mut self, block: Block, horizon: Horizon, table: &mut FlowTable<K>);
+    /// Takes the state from the block if it is dead as of the watermark.
+    fn expire(&mut self, block: Block, watermark: Watermark, table: &mut FlowTable<K>);
 
     /// The block, with the state in it, is about to go to another core, or has just come from one.
     fn moves(&mut self, _slot: Slot, _way: Way, _table: &FlowTable<K>) {}
@@ -145,7 +145,7 @@ pub(crate) trait Member<K>: Send + Any {
     fn swap_pool(&mut self, _pool: &mut Option<Pool>) {}
 
     /// The end of a run, after [`Member::expire`] for every block.
-    fn settle(&mut self, _end: Horizon) {}
+    fn settle(&mut self, _end: Watermark) {}
 
     /// Flows that have a state in the table, dead ones included. O(capacity).
     fn live(&self, table: &FlowTable<K>) -> usize;

@@ -3,13 +3,13 @@
 //! | file | what it is |
 //! |---|---|
 //! | `private` | a group of functions with one key: a table on each core; `private/moving`: its flows leave for another core |
-//! | `shelf`, `shards` | the same with a table for each shard of packets, and for each part of a shard |
+//! | `tables_by_shard`, `shards` | the same with a table for each shard of packets, and for each part of a shard |
 //! | `referred` | the same where a card says which block a packet's flow has |
 //! | `function`, `member` | one function of a group: its part of each flow's block; `function/hits`: steps of packets of known flows |
 //! | `replay`, `replay_function` | the same for packets of other cores, from what is told of them |
 //! | `history` | what is told of a packet: its keys, and what functions read |
 //! | `typed` | the same as bytes, for a wire |
-//! | `walk` | one packet through all functions of a group: new flows, and full tables |
+//! | `slow_path` | one packet through all functions of a group: new flows, and full tables |
 //! | `stateless` | a function without states |
 //! | `striped`, `clocks` | one table for all cores, in stripes with a lock each |
 //! | `shared_states`, `shared_member` | one function's states for all cores, each with a lock |
@@ -31,10 +31,10 @@ mod replay_function;
 mod shards;
 pub(crate) mod shared_member;
 pub(crate) mod shared_states;
-pub(crate) mod shelf;
+pub(crate) mod slow_path;
 pub(crate) mod stateless;
 pub(crate) mod striped;
+pub(crate) mod tables_by_shard;
 mod told;
 pub(crate) mod typed;
-pub(crate) mod walk;
 pub(crate) mod watched_member;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use io::Port;
 use nf::{FlowKey, NetworkFunction};
-use table::{FlowTable, Horizon, Layout, OutOfMemory, Slot, WhenFull};
+use table::{FlowTable, Layout, OutOfMemory, Slot, Watermark, WhenFull};
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
@@ -18,12 +18,12 @@ use crate::path::items::Items;
 use crate::path::laps::{Lap, Laps};
 use crate::path::look::Look;
 use crate::path::packets::{BATCH_PACKETS, bits, first_bits, runs_between_misses};
-use crate::path::parcel::{Leaving, Mobility, PackedFlows, Pool, ShardsHere, Shelves, Table};
+use crate::path::parcel::{Leaving, Mobility, PackedFlows, Pool, ShardTables, ShardsHere, Table};
 use crate::path::turned_away::{Notes, Noting, Telling, Told};
 use crate::store::function::FunctionMember;
 use crate::store::member::{Located, Member, Steps, block};
-use crate::store::shelf::Shelf;
-use crate::store::walk::Walk;
+use crate::store::slow_path::SlowPath;
+use crate::store::tables_by_shard::TablesByShard;
 
 /// Neighbours in a chain that have one key, and so one table: each flow has one block for all of them,
 /// and each packet is looked up once (FAJITA §3).
@@ -41,7 +41,7 @@ pub(crate) struct KeyGroup<K> {
     /// By block: the entry of the indirection table that brings the flow's packets here. Empty where flows stay.
     pub(super) entries: Vec<u16>,
     /// Tables by shard, if the core has such: then the one above is that at hand.
-    pub(super) shelf: Option<Box<Shelf<K>>>,
+    pub(super) by_shard: Option<Box<TablesByShard<K>>>,
     /// Where what the table turns away is to be noted.
     pub(super) noting: Option<Box<Noting>>,
     /// What to turn away, if the table does not decide that.
@@ -69,12 +69,12 @@ impl<K: FlowKey> KeyGroupBuilder<K> {
     ) -> Result<KeyGroup<K>, OutOfMemory> {
         let KeyGroupBuilder { layout, members, in_order } = self;
         debug_assert!(!in_order || members.len() == 1);
-        let (at_hand, shelf) = match mobility {
+        let (at_hand, by_shard) = match mobility {
             Mobility::ByShard(here) => {
                 let each = ShardsHere::flows_of_each(here.shards, flows);
                 let make = || FlowTable::new(&layout, each, when_full, table_seed);
-                let shelf = Shelf::new(make, members.len(), &here)?;
-                (1, Some(Box::new(shelf)))
+                let by_shard = TablesByShard::new(make, members.len(), &here)?;
+                (1, Some(Box::new(by_shard)))
             }
             Mobility::Fixed | Mobility::ByEntry => (flows, None),
         };
@@ -86,7 +86,7 @@ impl<K: FlowKey> KeyGroupBuilder<K> {
             leaders: 0,
             slots: Box::new([Slot::NONE; BATCH_PACKETS]),
             entries: if matches!(mobility, Mobility::Fixed) { Vec::new() } else { vec![0; at_hand] },
-            shelf,
+            by_shard,
             noting: None,
             telling: None,
         })
@@ -101,8 +101,9 @@ impl<K: FlowKey> KeyGroup<K> {
         now: Stamp,
     ) -> impl Iterator<Item = (&K, &F::State)> {
         let member = self.member::<FunctionMember<F>>(member);
-        let tables =
-            move || std::iter::once(&*self.table).chain(self.shelf.iter().flat_map(|shelf| shelf.tables()));
+        let tables = move || {
+            std::iter::once(&*self.table).chain(self.by_shard.iter().flat_map(|by_shard| by_shard.tables()))
+        };
         let flows =
             member.map(|member| tables().flat_map(move |table| table.live(member.part(), now.time_ns)));
         flows.into_iter().flatten().map(|flow| (flow.key, flow.state))
@@ -194,18 +195,24 @@ impl<K: FlowKey> KeyGroup<K> {
                 steps_left => first_bits(rest, steps_left),
             };
             rest &= !packets;
-            let horizon = batch.horizon(batch.frames[packets.ilog2() as usize].stamp.time_ns);
+            let watermark = batch.watermark(batch.frames[packets.ilog2() as usize].stamp.time_ns);
             self.step(packets, batch, port, laps);
             self.note_stepped(packets, batch);
-            self.count_steps(packets, horizon, batch, laps);
+            self.count_steps(packets, watermark, batch, laps);
         }
     }
 
     /// Counts the steps of packets, and does the maintenance that is due then.
-    pub(super) fn count_steps(&mut self, packets: u64, horizon: Horizon, batch: &Batch, laps: &mut dyn Laps) {
+    pub(super) fn count_steps(
+        &mut self,
+        packets: u64,
+        watermark: Watermark,
+        batch: &Batch,
+        laps: &mut dyn Laps,
+    ) {
         let Self { table, members, entries, .. } = self;
         if table.count_steps(packets.count_ones() as usize) {
-            table.maintain(horizon, |table, slot| Self::expire(members, entries, slot, horizon, table));
+            table.maintain(watermark, |table, slot| Self::expire(members, entries, slot, watermark, table));
             laps.lap(Lap::Sweep, batch);
         }
     }
@@ -227,7 +234,7 @@ impl<K: FlowKey> KeyGroup<K> {
         self.located.slots[packet] = self.locate(packet, batch);
         let Self { table, members, located, entries, noting, .. } = self;
         let noting = noting.as_deref();
-        Walk { batch, table, members, located, entries, port, clock: None, noting }.one(packet);
+        SlowPath { batch, table, members, located, entries, port, clock: None, noting }.one(packet);
         self.note_stepped(1 << packet, batch);
     }
 
@@ -236,17 +243,17 @@ impl<K: FlowKey> KeyGroup<K> {
         members: &mut [Box<dyn Member<K>>],
         entries: &[u16],
         slot: Slot,
-        horizon: Horizon,
+        watermark: Watermark,
         table: &mut FlowTable<K>,
     ) {
         let block = block(entries, slot);
-        members.iter_mut().for_each(|member| member.expire(block, horizon, table));
+        members.iter_mut().for_each(|member| member.expire(block, watermark, table));
     }
 }
 
 impl<K: FlowKey> Group for KeyGroup<K> {
     fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
-        if self.shelf.is_some() {
+        if self.by_shard.is_some() {
             return self.process_shards(batch, port, laps);
         }
         let rest = batch.live;
@@ -260,13 +267,13 @@ impl<K: FlowKey> Group for KeyGroup<K> {
     }
 
     fn replay(&mut self, items: &mut Items<'_>, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
-        match self.shelf.is_some() {
+        match self.by_shard.is_some() {
             true => self.replay_part(items, batch, port, laps),
             false => self.replay_items(items, batch, port, laps),
         }
     }
 
-    fn settle(&mut self, end: Horizon) {
+    fn settle(&mut self, end: Watermark) {
         if let Some(telling) = self.telling.take() {
             self.end_as_told(&telling, end);
             self.telling = Some(telling);
@@ -288,8 +295,8 @@ impl<K: FlowKey> Group for KeyGroup<K> {
     fn look(&self, member: usize, headers: &Headers, now_ns: u64) -> Look {
         let key = K::of(headers);
         let find = |table: &FlowTable<K>| table.find(table.hash(key.short(), || key), key.short(), || key);
-        let mut shelved = self.shelf.iter().flat_map(|shelf| shelf.tables());
-        let table = shelved.find(|table| find(table).is_some()).unwrap_or(&self.table);
+        let mut shard_table = self.by_shard.iter().flat_map(|by_shard| by_shard.tables());
+        let table = shard_table.find(|table| find(table).is_some()).unwrap_or(&self.table);
         let slot = find(table);
         self.members[member].look(headers, slot, table, now_ns)
     }
@@ -297,8 +304,8 @@ impl<K: FlowKey> Group for KeyGroup<K> {
     fn counters(&self, member: usize) -> StageCounters<'_> {
         let counters = self.members[member].counters();
         match counters.capacity {
-            0 if self.shelf.is_some() => {
-                let tables = self.shelf.iter().flat_map(|shelf| shelf.tables());
+            0 if self.by_shard.is_some() => {
+                let tables = self.by_shard.iter().flat_map(|by_shard| by_shard.tables());
                 StageCounters { capacity: tables.map(FlowTable::capacity).sum(), ..counters }
             }
             0 => StageCounters { capacity: self.table.capacity(), ..counters },
@@ -311,13 +318,13 @@ impl<K: FlowKey> Group for KeyGroup<K> {
         self.pack_flows(from, leaving)
     }
 
-    fn unpack(&mut self, flows: PackedFlows, horizon: Horizon, now_ns: u64) {
-        self.unpack_flows(flows, horizon, now_ns);
+    fn unpack(&mut self, flows: PackedFlows, watermark: Watermark, now_ns: u64) {
+        self.unpack_flows(flows, watermark, now_ns);
     }
 
     fn note(&mut self, notes: &Arc<Notes>, own: Option<usize>) {
         self.noting = own.map(|function| {
-            let is_in_step = self.entries.is_empty() && self.shelf.is_none();
+            let is_in_step = self.entries.is_empty() && self.by_shard.is_none();
             Box::new(Noting::of(notes, function, is_in_step))
         });
         self.members.iter_mut().for_each(|member| member.note(notes));
@@ -368,7 +375,7 @@ impl<K: FlowKey> Group for KeyGroup<K> {
         let other = (other as &mut dyn Any).downcast_mut::<Self>().expect("the same functions");
         mem::swap(&mut self.table, &mut other.table);
         mem::swap(&mut self.entries, &mut other.entries);
-        mem::swap(&mut self.shelf, &mut other.shelf);
+        mem::swap(&mut self.by_shard, &mut other.by_shard);
         for (member, other) in self.members.iter_mut().zip(&mut other.members) {
             member.take_over(&mut **other);
         }
@@ -378,15 +385,15 @@ impl<K: FlowKey> Group for KeyGroup<K> {
         self.new_spare(flows(self.table.capacity())).map(Some)
     }
 
-    fn shelve(&mut self, shards: usize) {
-        self.shelf = Some(Box::new(Shelf::without_tables(shards)));
+    fn split_by_shard(&mut self, shards: usize) {
+        self.by_shard = Some(Box::new(TablesByShard::without_tables(shards)));
     }
 
-    fn unshelve(&mut self) {
-        self.shelf = None;
+    fn join_shards(&mut self) {
+        self.by_shard = None;
     }
 
-    fn shelves(&mut self) -> Option<&mut dyn Shelves> {
-        if self.shelf.is_some() { Some(self) } else { None }
+    fn shard_tables(&mut self) -> Option<&mut dyn ShardTables> {
+        if self.by_shard.is_some() { Some(self) } else { None }
     }
 }

@@ -16,27 +16,34 @@ use crate::path::packets::bits;
 use crate::path::parcel::part_of;
 use crate::store::member::Located;
 use crate::store::private::KeyGroup;
-use crate::store::shelf::{Parts, Shelf};
+use crate::store::tables_by_shard::{Parts, TablesByShard};
 
 impl<K: FlowKey> KeyGroup<K> {
     /// Looks for the flows of the batch's live packets, each in its part's table: asks for buckets, reads them, and asks for blocks. Of `said`
     /// packets a card says which block has the flow; of those where that is not so it notes it, and looks. Returns the others.
-    pub(super) fn locate_in(&mut self, shelf: &mut Shelf<K>, parts: &Parts, said: u64, batch: &Batch) -> u64 {
+    pub(super) fn locate_in(
+        &mut self,
+        by_shard: &mut TablesByShard<K>,
+        parts: &Parts,
+        said: u64,
+        batch: &Batch,
+    ) -> u64 {
         let Self { table, located, .. } = self;
         // Tables of all parts hash alike, the one at hand, too.
         let hash = |short, headers: &Headers| table.hash(short, || K::of(headers));
         let ask = |located: &mut Located, packets: u64| {
             located.find_keys::<K>(packets, batch, hash);
             for packet in bits(packets) {
-                shelf.table(parts.of(packet)).prefetch_bucket(located.wanted[packet].hash());
+                by_shard.table(parts.of(packet)).prefetch_bucket(located.wanted[packet].hash());
             }
         };
         ask(located, batch.live & !said);
         let mut right = 0;
         for packet in bits(said) {
-            let found = said_flow(shelf.table(parts.of(packet)), shelf.said.slots[packet], packet, batch);
+            let found =
+                said_flow(by_shard.table(parts.of(packet)), by_shard.said.slots[packet], packet, batch);
             if let Some(found) = found {
-                (located.wanted[packet], located.slots[packet]) = (found, shelf.said.slots[packet]);
+                (located.wanted[packet], located.slots[packet]) = (found, by_shard.said.slots[packet]);
                 right |= 1 << packet;
             }
         }
@@ -44,9 +51,9 @@ impl<K: FlowKey> KeyGroup<K> {
         // No later than those whose buckets are on their way.
         ask(located, wrong);
         for packet in bits(batch.live & !right) {
-            located.slots[packet] = shelf.table(parts.of(packet)).candidate(located.wanted[packet].hash());
+            located.slots[packet] = by_shard.table(parts.of(packet)).candidate(located.wanted[packet].hash());
         }
-        shelf.said.wrong |= wrong;
+        by_shard.said.wrong |= wrong;
         right
     }
 
@@ -90,18 +97,18 @@ fn said_flow<K: FlowKey>(table: &FlowTable<K>, said: Slot, packet: usize, batch:
     found
 }
 
-impl<K> Shelf<K> {
+impl<K> TablesByShard<K> {
     /// Notes what a card says of the next batch's packets, and asks for the blocks: before anything is looked up, so that they are
     /// there when it is their turn, whatever part they are in.
     pub(super) fn note_said(&mut self, frames: &[Frame], references: &[Reference], group: usize)
     where
         K: FlowKey,
     {
-        let Shelf { said, tables, splits, .. } = self;
+        let TablesByShard { said, tables, splits, .. } = self;
         said.note(&references[..frames.len()], group);
         for packet in bits(said.packets) {
-            if let Some(shelved) = &tables[part_of(frames[packet].entry, splits)] {
-                shelved.table.prefetch_block(said.slots[packet]);
+            if let Some(shard_table) = &tables[part_of(frames[packet].entry, splits)] {
+                shard_table.table.prefetch_block(said.slots[packet]);
             }
         }
     }

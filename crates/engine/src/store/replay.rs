@@ -17,7 +17,7 @@ use crate::path::laps::{Lap, Laps};
 use crate::path::packets::{BATCH_PACKETS, bits, first_bits, runs_between_misses, span_bits};
 use crate::store::member::{Member, Runs, Steps, note_entry};
 use crate::store::private::KeyGroup;
-use crate::store::walk::{Evicting, free_one};
+use crate::store::slow_path::{Evicting, free_one};
 
 /// The items from a leader up to the next one.
 #[inline]
@@ -87,11 +87,11 @@ impl<K: FlowKey> KeyGroup<K> {
             // Not past a maintenance, which comes between two packets wherever batches were cut.
             let packets = first_bits(rest, self.table.steps_left());
             rest &= !packets;
-            let horizon = batch.horizon(items.times_ns[packets.ilog2() as usize]);
+            let watermark = batch.watermark(items.times_ns[packets.ilog2() as usize]);
             // What maintenance may have changed is looked up again.
             self.leaders = packets & (leaders | packets & packets.wrapping_neg());
             self.replay_some(packets, wanted, items, batch, port, laps);
-            self.count_steps(packets, horizon, batch, laps);
+            self.count_steps(packets, watermark, batch, laps);
         }
     }
 
@@ -215,11 +215,11 @@ impl<K: FlowKey> KeyGroup<K> {
                 // Room for one function is room for all, and so is none.
                 if !is_refused {
                     let now_ns = items.times_ns[item];
-                    let horizon = batch.horizon(now_ns);
+                    let watermark = batch.watermark(now_ns);
                     let seq = items.seqs.seq(item);
                     let noting = noting.as_deref();
                     let evicting = noting.map(|noting| Evicting { noting, seq: Some(seq) });
-                    free_one(table, members, entries, horizon, now_ns, evicting);
+                    free_one(table, members, entries, watermark, now_ns, evicting);
                     let (hash, short) = (wanted[item].hash(), wanted[item].short());
                     slots[item] = table.insert(hash, short, &key_of(members, wanted, item, items));
                     note_entry(entries, slots[item], items.entry(item));

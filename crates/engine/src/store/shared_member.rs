@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::Arc;
 
 use nf::{FiveTuple, NetworkFunction, Verdict, hash_bytes};
-use table::{FlowTable, Horizon, Part, Slot};
+use table::{FlowTable, Part, Slot, Watermark};
 use wire::{Headers, Stamp};
 use zerocopy::IntoBytes;
 
@@ -79,7 +79,7 @@ impl<F: NetworkFunction> SharedMember<F> {
     #[inline]
     fn tick(&self, batch: &Batch) {
         if let Some(first) = batch.frames.first() {
-            self.states.tick(self.core, batch.horizon(first.stamp.time_ns));
+            self.states.tick(self.core, batch.watermark(first.stamp.time_ns));
         }
     }
 
@@ -213,17 +213,17 @@ impl<F: NetworkFunction> Member<FiveTuple> for SharedMember<F> {
         self.stepper.conclude(packet, verdict, &meta, steps.batch, steps.port);
     }
 
-    fn leave(&mut self, Block { slot, .. }: Block, _: Horizon, table: &mut FlowTable<FiveTuple>) {
+    fn leave(&mut self, Block { slot, .. }: Block, _: Watermark, table: &mut FlowTable<FiveTuple>) {
         self.release(slot, table);
     }
 
-    fn expire(&mut self, Block { slot, .. }: Block, horizon: Horizon, table: &mut FlowTable<FiveTuple>) {
-        if horizon.is_past(table.cell(slot, self.part).deadline_ns()) {
+    fn expire(&mut self, Block { slot, .. }: Block, watermark: Watermark, table: &mut FlowTable<FiveTuple>) {
+        if watermark.is_past(table.cell(slot, self.part).deadline_ns()) {
             self.release(slot, table);
         }
     }
 
-    fn settle(&mut self, end: Horizon) {
+    fn settle(&mut self, end: Watermark) {
         self.states.tick(self.core, end);
         self.states.settle(end);
     }

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
 use nf::{EndedOf, FlowKey, NetworkFunction, WhenShared, began_anew, hash_bytes};
-use table::{FlowTable, Horizon, Layout, OutOfMemory, Part, Slot, WhenFull};
+use table::{FlowTable, Layout, OutOfMemory, Part, Slot, Watermark, WhenFull};
 use wire::Stamp;
 
 use crate::path::counters::FlowCounters;
@@ -115,8 +115,8 @@ impl<F: NetworkFunction> SharedStates<F> {
 
     /// See [`Clocks::tick`].
     #[inline]
-    pub(crate) fn tick(&self, core: usize, horizon: Horizon) {
-        self.clocks.tick(core, horizon);
+    pub(crate) fn tick(&self, core: usize, watermark: Watermark) {
+        self.clocks.tick(core, watermark);
     }
 
     /// Finds or makes room for the state of `key`, and counts one more reference to it; `None` if there
@@ -131,8 +131,10 @@ impl<F: NetworkFunction> SharedStates<F> {
         if !slot.is_some() {
             if table.free() == 0 {
                 // What is dead by this core's clock alone is counted as evicted: another may still need it.
-                let horizon = self.clocks.horizon();
-                table.make_room(horizon, now_ns, |table, slot| self.forget(table, references, slot, horizon));
+                let watermark = self.clocks.watermark();
+                table.make_room(watermark, now_ns, |table, slot| {
+                    self.forget(table, references, slot, watermark)
+                });
             }
             slot = table.insert(hash, short, key);
             if !slot.is_some() {
@@ -144,8 +146,8 @@ impl<F: NetworkFunction> SharedStates<F> {
         let count = cell.state().copied().unwrap_or(0);
         cell.set(count + 1, u64::MAX);
         if table.count_steps(1) {
-            let horizon = self.clocks.horizon();
-            table.maintain(horizon, |table, slot| self.forget(table, references, slot, horizon));
+            let watermark = self.clocks.watermark();
+            table.maintain(watermark, |table, slot| self.forget(table, references, slot, watermark));
         }
         Some(slot)
     }
@@ -222,7 +224,7 @@ impl<F: NetworkFunction> SharedStates<F> {
     }
 
     /// The end of a run: lets every dead state go that is not referred to.
-    pub(crate) fn settle(&self, end: Horizon) {
+    pub(crate) fn settle(&self, end: Watermark) {
         for entry in &self.entries {
             let mut entry = lock(entry);
             if end.is_past(entry.deadline_ns) {
@@ -315,10 +317,10 @@ impl<F: NetworkFunction> SharedStates<F> {
     }
 
     /// The block is to be another key's, or nobody's: lets the state go.
-    fn forget(&self, table: &mut FlowTable<F::Key>, references: Part<u32>, slot: Slot, horizon: Horizon) {
+    fn forget(&self, table: &mut FlowTable<F::Key>, references: Part<u32>, slot: Slot, watermark: Watermark) {
         let mut entry = self.entry(slot);
         let count =
-            if horizon.is_past(entry.deadline_ns) { &self.counts.expired } else { &self.counts.evicted };
+            if watermark.is_past(entry.deadline_ns) { &self.counts.expired } else { &self.counts.evicted };
         self.end(&mut entry, count);
         table.cell_mut(slot, references).clear();
     }

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use io::Port;
 use nf::NetworkFunction;
-use table::Horizon;
+use table::Watermark;
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
@@ -46,7 +46,7 @@ impl<F: NetworkFunction> Group for StatelessGroup<F> {
         laps.lap(Lap::Function(self.0.index()), batch);
     }
 
-    fn settle(&mut self, _: Horizon) {}
+    fn settle(&mut self, _: Watermark) {}
 
     fn digest(&self, _: usize, _: Stamp) -> u64 {
         0

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A packet is stepped through all functions of a group while its stripe is locked, exactly as a core steps a
-//! packet of its own table (`walk.rs`). What functions count stays with the core: the lock is of flows alone.
+//! packet of its own table (`slow_path.rs`). What functions count stays with the core: the lock is of flows alone.
 //!
 //! **Time.** Cores are not in step. A flow is stepped as of the latest time that it has seen, so time never runs
 //! back for it; not as of the stripe's latest, or a policer would let pass what the time of other flows has
@@ -24,7 +24,7 @@ use io::Port;
 use nf::{FlowKey, Hasher, NetworkFunction, hash_bytes};
 use spin::mutex::SpinMutex;
 use spin::mutex::spin::SpinMutexGuard;
-use table::{Ahead, FlowTable, Horizon, Layout, MAX_FLOWS, OutOfMemory, Part, WhenFull};
+use table::{Ahead, FlowTable, Layout, MAX_FLOWS, OutOfMemory, Part, Watermark, WhenFull};
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
@@ -39,7 +39,7 @@ use crate::store::clocks::Clocks;
 use crate::store::function::FunctionMember;
 use crate::store::member::{Block, Located, Member};
 use crate::store::shared_states::weigh;
-use crate::store::walk::{Clock, Walk};
+use crate::store::slow_path::{Clock, SlowPath};
 use crate::store::watched_member::WatchedMember;
 
 /// The most stripes of a table: enough that two of any sensible number of cores seldom want the same.
@@ -144,15 +144,15 @@ impl<K: FlowKey> Stripes<K> {
         // The functions see no other stamp, and the packet gets its own back.
         batch.frames[packet].stamp.time_ns = now_ns;
         let clock = Some(Clock { latest: *latest, clocks });
-        Walk { batch, table, members, located, entries: &mut [], port, clock, noting }.one(packet);
+        SlowPath { batch, table, members, located, entries: &mut [], port, clock, noting }.one(packet);
         batch.frames[packet].stamp.time_ns = own_ns;
         let slot = located.slot(packet);
         if slot.is_some() {
             table.cell_mut(slot, *latest).set((), now_ns);
         }
         if table.count_steps(1) {
-            let horizon = clocks.horizon();
-            table.maintain(horizon, |table, slot| expire(members, *latest, slot, horizon, table));
+            let watermark = clocks.watermark();
+            table.maintain(watermark, |table, slot| expire(members, *latest, slot, watermark, table));
         }
     }
 
@@ -267,18 +267,18 @@ impl<K: FlowKey> StripedGroup<K> {
     }
 }
 
-/// Lets a block's states go that are dead as of the horizon.
+/// Lets a block's states go that are dead as of the watermark.
 fn expire<K: FlowKey>(
     members: &mut [Box<dyn Member<K>>],
     latest: Part<()>,
     slot: table::Slot,
-    horizon: Horizon,
+    watermark: Watermark,
     table: &mut FlowTable<K>,
 ) {
     let block = Block { slot, entry: 0 };
-    members.iter_mut().for_each(|member| member.expire(block, horizon, table));
+    members.iter_mut().for_each(|member| member.expire(block, watermark, table));
     let cell = table.cell_mut(slot, latest);
-    if horizon.is_past(cell.deadline_ns()) {
+    if watermark.is_past(cell.deadline_ns()) {
         cell.clear();
     }
 }
@@ -290,7 +290,7 @@ impl<K: FlowKey> Group for StripedGroup<K> {
             return;
         }
         let first = batch.frames[packets.trailing_zeros() as usize].stamp;
-        self.stripes.clocks.tick(self.core, batch.horizon(first.time_ns));
+        self.stripes.clocks.tick(self.core, batch.watermark(first.time_ns));
         self.hash(packets, batch);
         laps.lap(Lap::Locate, batch);
         match self.in_order {
@@ -301,7 +301,7 @@ impl<K: FlowKey> Group for StripedGroup<K> {
     }
 
     /// Core 0 does it for all.
-    fn settle(&mut self, end: Horizon) {
+    fn settle(&mut self, end: Watermark) {
         let Self { stripes, members, core, .. } = self;
         stripes.clocks.tick(*core, end);
         if *core > 0 {

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::HashMap;
 
 use nf::{NetworkFunction, WhenShared, began_anew, hash_bytes};
-use table::{FlowTable, Horizon, Slot};
+use table::{FlowTable, Slot, Watermark};
 use wire::{Headers, Stamp};
 use zerocopy::IntoBytes;
 
@@ -133,12 +133,12 @@ impl<F: NetworkFunction> Member<F::Key> for WatchedMember<F> {
         }
     }
 
-    fn leave(&mut self, block: Block, horizon: Horizon, table: &mut FlowTable<F::Key>) {
-        self.release(block.slot, table, |inner, table| inner.leave(block, horizon, table));
+    fn leave(&mut self, block: Block, watermark: Watermark, table: &mut FlowTable<F::Key>) {
+        self.release(block.slot, table, |inner, table| inner.leave(block, watermark, table));
     }
 
-    fn expire(&mut self, block: Block, horizon: Horizon, table: &mut FlowTable<F::Key>) {
-        self.release(block.slot, table, |inner, table| inner.expire(block, horizon, table));
+    fn expire(&mut self, block: Block, watermark: Watermark, table: &mut FlowTable<F::Key>) {
+        self.release(block.slot, table, |inner, table| inner.expire(block, watermark, table));
     }
 
     fn swap_pool(&mut self, pool: &mut Option<Pool>) {

@@ -1,6 +1,6 @@
 //! Flows go back to the cores that an indirection table has for them at first.
 
-use table::Horizon;
+use table::Watermark;
 use wire::Stamp;
 
 use crate::path::core::ChainCore;
@@ -8,14 +8,14 @@ use crate::path::parcel::{Leaving, NOBODY};
 
 /// Brings flows, wherever they are, to where an indirection table that nobody has changed sends their packets.
 pub(crate) fn bring_home(cores: &mut [ChainCore], owners: &[u16], last: Stamp) {
-    let horizon = end_of(last);
+    let watermark = end_of(last);
     for core in 0..cores.len() {
         let to = owners_elsewhere(core, owners);
         for group in 0..cores[core].groups() {
             in_portions(&to, |block, leaving| {
                 let (next, packed) = cores[core].pack(group, block, leaving);
                 for (owner, flows) in packed {
-                    cores[usize::from(owner)].unpack(group, flows, horizon, last.time_ns);
+                    cores[usize::from(owner)].unpack(group, flows, watermark, last.time_ns);
                 }
                 next
             });
@@ -52,6 +52,6 @@ pub(crate) fn in_portions(to: &[u16], mut go: impl FnMut(usize, &mut Leaving<'_>
 }
 
 /// No packet from before the chain, or the strategy, that takes over comes any more.
-pub(crate) fn end_of(last: Stamp) -> Horizon {
-    Horizon::claim(last.time_ns)
+pub(crate) fn end_of(last: Stamp) -> Watermark {
+    Watermark::claim(last.time_ns)
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use nf::{FiveTuple, FlowKey, Short, SrcAddr};
-use paceline_table::{FlowTable, Horizon, Layout, Part, STEPS_PER_EPOCH, Slot, WhenFull};
+use paceline_table::{FlowTable, Layout, Part, STEPS_PER_EPOCH, Slot, Watermark, WhenFull};
 use wire::{Addr, protocol};
 
 /// Functions that share the table.
@@ -381,7 +381,7 @@ impl<K: Numbered> Driver<K> {
         let given_back = self.model.give_back();
         let (parts, fault) = (self.parts, self.fault);
         let mut left = None;
-        self.table.make_room(Horizon::claim(now_ns), now_ns, |table, slot| {
+        self.table.make_room(Watermark::claim(now_ns), now_ns, |table, slot| {
             assert!(left.is_none(), "one flow makes room");
             left = Some((table.key(slot).number(), slot));
             let behind = usize::from(fault == Some(Fault::LeavesAStateBehind));
@@ -433,7 +433,7 @@ impl<K: Numbered> Driver<K> {
         let parts = self.parts;
         let mut swept = Vec::new();
         self.table
-            .maintain(Horizon::claim(now_ns), |table, slot| expire(table, parts, slot, now_ns, &mut swept));
+            .maintain(Watermark::claim(now_ns), |table, slot| expire(table, parts, slot, now_ns, &mut swept));
         self.swept(swept);
         self.counts_agree();
         self.sweep_comes_round(now_ns);
@@ -445,7 +445,7 @@ impl<K: Numbered> Driver<K> {
         let parts = self.parts;
         let mut swept = Vec::new();
         self.table
-            .settle(Horizon::claim(now_ns), |table, slot| expire(table, parts, slot, now_ns, &mut swept));
+            .settle(Watermark::claim(now_ns), |table, slot| expire(table, parts, slot, now_ns, &mut swept));
         self.swept(swept);
         self.counts_agree();
         self.nothing_dead_since(now_ns);

@@ -11,7 +11,7 @@ use engine::Registry;
 use nf::{FlowKey, SrcAddr, hash_bytes};
 use schemars::JsonSchema;
 use serde::Serialize;
-use table::{FlowTable, Horizon, Layout, Part, Slot, Wanted, WhenFull};
+use table::{FlowTable, Layout, Part, Slot, Wanted, Watermark, WhenFull};
 use wire::Addr;
 
 use crate::args::number;
@@ -249,10 +249,10 @@ fn remove(Flows { table, part }: &mut Flows, keys: &[SrcAddr], size: usize) {
                 table.has_lost_a_state(slot);
             }
             if table.count_steps(1) {
-                table.maintain(Horizon::claim(0), |_, _| ());
+                table.maintain(Watermark::claim(0), |_, _| ());
             }
         }
     }
-    table.settle(Horizon::claim(0), |_, _| ());
+    table.settle(Watermark::claim(0), |_, _| ());
     assert!(table.is_empty(), "every key was found");
 }

@@ -4,13 +4,13 @@ use std::iter;
 use std::sync::Arc;
 
 use nf::FlowKey;
-use table::{Horizon, Parcel, Slot};
+use table::{Parcel, Slot, Watermark};
 
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::parcel::{Leaving, NOBODY, PackedFlows, UNKNOWN_ENTRY};
 use crate::store::member::{Block, Way, block, note_entry};
 use crate::store::private::KeyGroup;
-use crate::store::walk::{Evicting, free_one};
+use crate::store::slow_path::{Evicting, free_one};
 
 /// How far ahead the buckets of flows that come from another core are asked for.
 const FLOWS_AHEAD: usize = 16;
@@ -73,13 +73,13 @@ impl<K: FlowKey> KeyGroup<K> {
     pub(super) fn unpack_flows(
         &mut self,
         PackedFlows { entries, parcel, since_seq }: PackedFlows,
-        horizon: Horizon,
+        watermark: Watermark,
         now_ns: u64,
     ) {
         let parcel: Arc<Parcel<K>> = parcel.downcast().expect("packed by this group of another core");
         for (index, entry) in entries.into_iter().enumerate() {
             self.table.prefetch_bucket_for(&parcel, index + FLOWS_AHEAD);
-            self.make_room(horizon, now_ns, since_seq);
+            self.make_room(watermark, now_ns, since_seq);
             let slot = self.table.unpack(&parcel, index);
             note_entry(&mut self.entries, slot, entry);
             if let Some(noting) = &self.noting
@@ -99,16 +99,17 @@ impl<K: FlowKey> KeyGroup<K> {
     }
 
     /// Frees a block when the table is full: expires a flow, or evicts one, for a flow that comes from another core.
-    fn make_room(&mut self, horizon: Horizon, now_ns: u64, since_seq: Option<u64>) {
+    fn make_room(&mut self, watermark: Watermark, now_ns: u64, since_seq: Option<u64>) {
         let Self { table, members, entries, noting, .. } = self;
         let evicting = noting.as_deref().map(|noting| Evicting { noting, seq: since_seq });
-        free_one(table, members, entries, horizon, now_ns, evicting);
+        free_one(table, members, entries, watermark, now_ns, evicting);
     }
 
     /// See [`Group::has_flow`](crate::path::group::Group::has_flow).
     pub(super) fn has_flow_of(&self, key: &[u8]) -> bool {
         let Ok(key) = K::read_from_bytes(key) else { return false };
-        let mut tables = iter::once(&*self.table).chain(self.shelf.iter().flat_map(|shelf| shelf.tables()));
+        let mut tables =
+            iter::once(&*self.table).chain(self.by_shard.iter().flat_map(|by_shard| by_shard.tables()));
         tables.any(|table| {
             let slot = table.find(table.hash(key.short(), || key), key.short(), || key);
             slot.is_some() && table.has_state(slot)

@@ -104,7 +104,7 @@ fn a_state_goes_with_its_last_reference_and_not_before_its_time() {
     count(&states, slot, 10);
     assert_eq!(states.referred(), (1, 2));
     let clocks = |times: [u64; 2]| {
-        times.iter().enumerate().for_each(|(core, time)| states.tick(core, Horizon::claim(*time)))
+        times.iter().enumerate().for_each(|(core, time)| states.tick(core, Watermark::claim(*time)))
     };
     clocks([500, 500]);
     states.release(slot);
@@ -129,7 +129,7 @@ fn a_full_table_takes_what_is_dead_for_one_core_and_says_so() {
     let slot = states.refer(&source(1), 10).expect("room");
     count(&states, slot, 10);
     states.release(slot);
-    states.tick(0, Horizon::claim(1_000));
+    states.tick(0, Watermark::claim(1_000));
     // Core 1 has not been heard of.
     assert!(states.refer(&source(2), 1_000).is_some());
     assert_eq!((states.counters().expired, states.counters().evicted), (0, 1));
@@ -163,7 +163,7 @@ fn no_step_is_lost_between_cores() {
             scope.spawn(move || {
                 for step in 0..2_000 {
                     let slot = states.refer(&source((step % 3) as u8), step).expect("room");
-                    states.tick(core, Horizon::claim(step));
+                    states.tick(core, Watermark::claim(step));
                     count(states, slot, step);
                     states.release(slot);
                 }
@@ -223,7 +223,7 @@ fn the_dead_make_room_though_a_core_has_had_no_packet() {
         count(&states, slot, 10);
         states.release(slot);
     }
-    states.tick(0, Horizon::claim(1_000_000));
+    states.tick(0, Watermark::claim(1_000_000));
     // Core 1 has had no packet. All 32 states are dead for core 0.
     let room = (100..132).filter(|n| states.refer(&source(*n), 1_000_000).is_some()).count();
     assert_eq!(room, 32);

@@ -44,19 +44,19 @@ impl OfHybrid {
     }
 
     /// A core's flows are its own from here on, and it has an empty replica beside them. O(1).
-    pub(super) fn shelve(&mut self, core: &mut ChainCore) {
-        core.shelve(1);
+    pub(super) fn split_by_shard(&mut self, core: &mut ChainCore) {
+        core.split_by_shard(1);
         self.at_hand.put(core, OWN);
         self.replicas.put(core, REPLICA);
-        core.shelves().for_each(|(_, shelves)| shelves.exchange(OWN));
+        core.shard_tables().for_each(|(_, by_shard)| by_shard.exchange(OWN));
     }
 
     /// The core has its own flows in its one table again, where all that was replicated has gone back. O(1).
-    pub(super) fn unshelve(&mut self, core: &mut ChainCore) {
-        core.shelves().for_each(|(_, shelves)| shelves.exchange(OWN));
+    pub(super) fn join_shards(&mut self, core: &mut ChainCore) {
+        core.shard_tables().for_each(|(_, by_shard)| by_shard.exchange(OWN));
         self.at_hand.take(core, OWN);
         self.replicas.take(core, REPLICA);
-        core.unshelve();
+        core.join_shards();
     }
 }
 
@@ -87,17 +87,17 @@ impl Set {
 
     /// Puts a table of each group into a part.
     pub(super) fn put(&mut self, core: &mut ChainCore, part: usize) {
-        for (group, shelves) in core.shelves() {
+        for (group, by_shard) in core.shard_tables() {
             let table = self.0.get_mut(group).and_then(Vec::pop);
-            shelves.put(part, table.expect("there are as many as a phase takes"));
+            by_shard.put(part, table.expect("there are as many as a phase takes"));
         }
     }
 
     /// Takes it back as if it was new. Replicas of one phase may be of different phases before: where one has kept the place of its
     /// next sweep, a flow dies in it at another packet than in the others.
     pub(super) fn take(&mut self, core: &mut ChainCore, part: usize) {
-        for (group, shelves) in core.shelves() {
-            if let Some(table) = shelves.take_as_new(part) {
+        for (group, by_shard) in core.shard_tables() {
+            if let Some(table) = by_shard.take_as_new(part) {
                 self.add(group, table);
             }
         }

@@ -151,13 +151,13 @@ fn planted_flows_left_in_another_table_are_found() {
         let owners = bench.divide_beside_replicas();
         bench.step(&owners);
         let core = &mut bench.cores[1];
-        for (_, shelves) in core.shelves() {
-            let own = shelves.take(0).expect("it is here");
-            let replica = shelves.take(1).expect("it is here");
-            shelves.put(0, replica);
+        for (_, by_shard) in core.shard_tables() {
+            let own = by_shard.take(0).expect("it is here");
+            let replica = by_shard.take(1).expect("it is here");
+            by_shard.put(0, replica);
             // It goes nowhere, or is taken for the replica.
             if part == 1 {
-                shelves.put(1, own);
+                by_shard.put(1, own);
             }
         }
         assert!(!bench.is_whole(), "flows are left in part {part}");

@@ -83,7 +83,7 @@ impl Flows {
         last: Stamp,
     ) {
         self.divide(cores, owners, last);
-        cores[..used].iter_mut().for_each(|core| self.spares.of_hybrid.shelve(core));
+        cores[..used].iter_mut().for_each(|core| self.spares.of_hybrid.split_by_shard(core));
         self.place = Place::Beside(used);
     }
 
@@ -97,21 +97,21 @@ impl Flows {
     ) {
         self.gather(cores, owners, last);
         let owner = |shard: usize| usize::from(owners[shard]);
-        cores[..used].iter_mut().for_each(|core| core.shelve(shards));
+        cores[..used].iter_mut().for_each(|core| core.split_by_shard(shards));
         for part in 0..2 * shards {
             self.spares.of_shards.put(&mut cores[owner(part / 2)], part);
         }
         // The lowest bits of a value are the flow's shard.
         let to: Vec<u16> = (0..shards as u16).collect();
-        let horizon = end_of(last);
+        let watermark = end_of(last);
         for core in 0..cores.len() {
             for group in 0..cores[core].groups() {
                 in_portions(&to, |block, leaving| {
                     let (next, packed) = cores[core].pack(group, block, leaving);
                     for (shard, flows) in packed {
                         let shard = usize::from(shard);
-                        if let Some(shelves) = cores[owner(shard)].shelves_of(group) {
-                            shelves.unpack_into(2 * shard, flows, horizon, last.time_ns);
+                        if let Some(by_shard) = cores[owner(shard)].shard_tables_of(group) {
+                            by_shard.unpack_into(2 * shard, flows, watermark, last.time_ns);
                         }
                     }
                     next
@@ -129,14 +129,14 @@ impl Flows {
             Place::Apart => (),
             Place::Replicated(replicas) => absorb(&mut cores[..replicas], true),
             Place::Beside(used) => {
-                cores[..used].iter_mut().for_each(|core| self.spares.of_hybrid.unshelve(core));
+                cores[..used].iter_mut().for_each(|core| self.spares.of_hybrid.join_shards(core));
             }
             Place::Sharded { cores: used, shards } => {
                 for core in 0..used {
                     unshard(cores, core, owners, last);
                     (0..2 * shards).for_each(|part| self.spares.of_shards.take(&mut cores[core], part));
                 }
-                cores[..used].iter_mut().for_each(ChainCore::unshelve);
+                cores[..used].iter_mut().for_each(ChainCore::join_shards);
                 is_divided = true;
             }
         }
@@ -148,14 +148,14 @@ impl Flows {
 /// Has flows in a core's tables by shard be in the one table of the core that `owners` says.
 fn unshard(cores: &mut [ChainCore], core: usize, owners: &[u16], last: Stamp) {
     debug_assert!(!owners.contains(&NOBODY), "an entry has an owner");
-    let horizon = end_of(last);
+    let watermark = end_of(last);
     for group in 0..cores[core].groups() {
-        let parts = cores[core].shelves_of(group).map_or_else(Vec::new, |shelves| shelves.here());
+        let parts = cores[core].shard_tables_of(group).map_or_else(Vec::new, |by_shard| by_shard.here());
         for part in parts {
             in_portions(owners, |block, leaving| {
-                let (next, packed) = cores[core].shelves_of(group)?.pack_from(part, block, leaving);
+                let (next, packed) = cores[core].shard_tables_of(group)?.pack_from(part, block, leaving);
                 for (owner, flows) in packed {
-                    cores[usize::from(owner)].unpack(group, flows, horizon, last.time_ns);
+                    cores[usize::from(owner)].unpack(group, flows, watermark, last.time_ns);
                 }
                 next
             });

@@ -169,13 +169,13 @@ impl Referring {
         }
         let references = &mut self.references[..batch.len()];
         port.references(&batch.frames, references);
-        for (place, (_, shelves)) in chain.shelves().take(GROUPS).enumerate() {
-            shelves.refer(&batch.frames, references, place);
+        for (place, (_, by_shard)) in chain.shard_tables().take(GROUPS).enumerate() {
+            by_shard.refer(&batch.frames, references, place);
         }
         chain.process(batch, port, laps);
         let (mut said, mut wrong) = (0, 0);
-        for (_, shelves) in chain.shelves().take(GROUPS) {
-            let of_group = shelves.said();
+        for (_, by_shard) in chain.shard_tables().take(GROUPS) {
+            let of_group = by_shard.said();
             (said, wrong) = (said | of_group.0, wrong | of_group.1);
         }
         self.right += u64::from((said & !wrong).count_ones());
@@ -198,8 +198,8 @@ impl Referring {
         port: &dyn Port,
     ) {
         let mut slots = [Slot::NONE; GROUPS];
-        for (slot, (_, shelves)) in slots.iter_mut().zip(chain.shelves()) {
-            *slot = shelves.found(packet, frame.entry);
+        for (slot, (_, by_shard)) in slots.iter_mut().zip(chain.shard_tables()) {
+            *slot = by_shard.found(packet, frame.entry);
         }
         let reference = reference_to(slots);
         if reference == Reference::NONE && !is_known {

@@ -12,21 +12,22 @@ pub(super) fn bring_shards_home(cores: &mut [ChainCore], owners: &[u16], entries
     for core in 0..cores.len() {
         for (shard, owner) in owners.iter().enumerate().filter(|(_, owner)| usize::from(**owner) != core) {
             for part in [2 * shard, 2 * shard + 1] {
-                let tables = cores[core].shelves().map(|(_, shelves)| shelves.take(part)).collect::<Vec<_>>();
-                for ((_, shelves), table) in cores[usize::from(*owner)].shelves().zip(tables) {
-                    table.into_iter().for_each(|table| shelves.put(part, table));
+                let tables =
+                    cores[core].shard_tables().map(|(_, by_shard)| by_shard.take(part)).collect::<Vec<_>>();
+                for ((_, by_shard), table) in cores[usize::from(*owner)].shard_tables().zip(tables) {
+                    table.into_iter().for_each(|table| by_shard.put(part, table));
                 }
             }
         }
         bring_pools_home(cores, core, entries);
     }
-    let horizon = end_of(last);
+    let watermark = end_of(last);
     let all = vec![0; entries.len()];
     for (shard, owner) in owners.iter().enumerate() {
-        for (_, shelves) in cores[usize::from(*owner)].shelves() {
+        for (_, by_shard) in cores[usize::from(*owner)].shard_tables() {
             let mut leaving = Leaving::all(&all);
-            shelves.arrange((2 * shard + 1, 2 * shard), 0, &mut leaving, horizon, last.time_ns);
-            shelves.split(shard, Split::NONE);
+            by_shard.arrange((2 * shard + 1, 2 * shard), 0, &mut leaving, watermark, last.time_ns);
+            by_shard.split(shard, Split::NONE);
         }
     }
 }

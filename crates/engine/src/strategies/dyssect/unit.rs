@@ -42,8 +42,8 @@ impl Unit {
             Which::Both => 2 * usize::from(shard)..2 * usize::from(shard) + 2,
         };
         let mut tables = Vec::new();
-        for (group, shelves) in chain.shelves() {
-            tables.extend(parts.clone().filter_map(|part| Some((group, part, shelves.take(part)?))));
+        for (group, by_shard) in chain.shard_tables() {
+            tables.extend(parts.clone().filter_map(|part| Some((group, part, by_shard.take(part)?))));
         }
         let mut pools = Vec::new();
         for bucket in buckets.buckets() {
@@ -59,11 +59,11 @@ impl Unit {
             chain.put_pool(function, entry, pool);
         }
         let mut tables = self.tables.into_iter().peekable();
-        for (group, shelves) in chain.shelves() {
+        for (group, by_shard) in chain.shard_tables() {
             while let Some((_, part, table)) = tables.next_if(|(of, ..)| *of == group) {
-                shelves.put(part, table);
+                by_shard.put(part, table);
             }
-            shelves.split(self.shard.into(), self.split);
+            by_shard.split(self.shard.into(), self.split);
         }
     }
 }

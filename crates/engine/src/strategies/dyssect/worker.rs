@@ -13,7 +13,7 @@ use control::{
 };
 use io::{Frame, Port, Received};
 use ring::{Consumer, Producer, ring};
-use table::Horizon;
+use table::Watermark;
 
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
@@ -285,26 +285,26 @@ impl Core {
         let entry = |place: u8| usize::from(to.place(place)) * self.tenures.len() + usize::from(at.shard);
         (low..high).for_each(|place| self.changes_part[entry(place)] = 0);
         // Packets that wait for these flows are older than the newest that came.
-        let horizon = Horizon::claim(self.now_ns.min(self.oldest_ns()));
+        let watermark = Watermark::claim(self.now_ns.min(self.oldest_ns()));
         let mut leaving = Leaving {
             to: &self.changes_part,
             blocks_left: BLOCKS_PER_TURN,
             flows_left: FLOWS_PER_TURN,
             only: None,
         };
-        for (group, shelves) in chain.shelves().skip_while(|(group, _)| *group < first) {
+        for (group, by_shard) in chain.shard_tables().skip_while(|(group, _)| *group < first) {
             let block = if group == at.group { at.block } else { 0 };
-            let next = shelves.arrange(parts, block, &mut leaving, horizon, self.now_ns);
+            let next = by_shard.arrange(parts, block, &mut leaving, watermark, self.now_ns);
             (at.group, at.block) = next.map_or((group + 1, 0), |block| (group, block));
             if next.is_some() {
                 break;
             }
         }
         (low..high).for_each(|place| self.changes_part[entry(place)] = NOBODY);
-        if chain.shelves().any(|(group, _)| group >= at.group) {
+        if chain.shard_tables().any(|(group, _)| group >= at.group) {
             return self.arranging.push_front(at);
         }
-        chain.shelves().for_each(|(_, shelves)| shelves.split(at.shard.into(), to));
+        chain.shard_tables().for_each(|(_, by_shard)| by_shard.split(at.shard.into(), to));
         self.splits[usize::from(at.shard)] = to;
         self.offloading.arranged(at.shard);
         self.is_restless = true;

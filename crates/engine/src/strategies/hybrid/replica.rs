@@ -1,11 +1,11 @@
 //! Flows between the two tables of a core: its own, and its replica of those that are promoted.
 //!
-//! The tables are the two parts of one shard (see `store/shelf.rs`): an entry below [`SLOTS`] is in the part of the replica.
+//! The tables are the two parts of one shard (see `store/tables_by_shard.rs`): an entry below [`SLOTS`] is in the part of the replica.
 
 use std::sync::Arc;
 
 use control::{Change, Split};
-use table::Horizon;
+use table::Watermark;
 
 use crate::path::core::ChainCore;
 use crate::path::parcel::{Leaving, NOBODY, PackedFlows};
@@ -35,10 +35,10 @@ impl Tables {
     pub(super) fn lay_out(chain: &mut ChainCore, counts: bool) {
         // Own packets are stepped in order, and so is what is told: flows come to either table between two of its packets.
         chain.note_since(0, true);
-        for (_, shelves) in chain.shelves() {
-            shelves.split(0, Split { buckets: SLOTS as u8, mask: 0 });
+        for (_, by_shard) in chain.shard_tables() {
+            by_shard.split(0, Split { buckets: SLOTS as u8, mask: 0 });
             if !counts {
-                shelves.silence(REPLICA);
+                by_shard.silence(REPLICA);
             }
         }
     }
@@ -65,9 +65,9 @@ impl Tables {
     fn pack(&mut self, part: usize, entry: u16, chain: &mut ChainCore) -> Vec<(usize, Vec<PackedFlows>)> {
         self.leaving[usize::from(entry)] = 0;
         let mut packed = Vec::new();
-        for (group, shelves) in chain.shelves() {
+        for (group, by_shard) in chain.shard_tables() {
             let mut leaving = Leaving { only: Some(entry), ..Leaving::all(&self.leaving) };
-            let (_, flows) = shelves.pack_from(part, 0, &mut leaving);
+            let (_, flows) = by_shard.pack_from(part, 0, &mut leaving);
             packed.push((group, flows.into_iter().map(|(_, flows)| flows).collect()));
         }
         self.leaving[usize::from(entry)] = NOBODY;
@@ -83,13 +83,13 @@ fn unpack(
     flows: &[(usize, Vec<PackedFlows>)],
     chain: &mut ChainCore,
 ) {
-    for (group, shelves) in chain.shelves() {
+    for (group, by_shard) in chain.shard_tables() {
         let of_group = flows.iter().filter(|(of, _)| *of == group);
         for packed in of_group.flat_map(|(_, packed)| packed) {
             let mut flows = packed.clone();
             flows.entries.fill(entry);
             flows.since_seq = Some(*since_seq);
-            shelves.unpack_into(part, flows, Horizon::claim(*since_ns), *since_ns);
+            by_shard.unpack_into(part, flows, Watermark::claim(*since_ns), *since_ns);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use control::{Message, Migration as Protocol, Order};
 use io::{Frame, Port, Received};
-use table::Horizon;
+use table::Watermark;
 
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
@@ -195,8 +195,8 @@ impl Mover {
             }
             if let Some((group, flows)) = flows {
                 // Packets that wait for these flows, and for others, are older than the newest that came.
-                let horizon = Horizon::claim(self.now_ns.min(self.oldest_ns()));
-                chain.unpack(group, flows, horizon, self.now_ns);
+                let watermark = Watermark::claim(self.now_ns.min(self.oldest_ns()));
+                chain.unpack(group, flows, watermark, self.now_ns);
             }
             if let Some(entry) = entry {
                 self.moves.entries_in += 1;

@@ -22,7 +22,7 @@ use crate::{Batch, Chain, ChainCore, Registry};
 use crate::{CoreCounters, turn};
 
 struct Core {
-    keeper: External,
+    external: External,
     port: ReplayPort,
     chain: ChainCore,
     batch: Batch,
@@ -43,20 +43,20 @@ impl Core {
     }
 
     fn turn(&mut self) -> Received {
-        let Core { keeper, port, chain, batch, counters, has_ended } = self;
-        let received = turn(port, chain, batch, &mut (), keeper, counters).expect("a collector");
+        let Core { external, port, chain, batch, counters, has_ended } = self;
+        let received = turn(port, chain, batch, &mut (), external, counters).expect("a collector");
         *has_ended = received == Received::End;
         received
     }
 
     /// Its own packets, recovered ones, those lost to all.
     fn counts(&self) -> (u64, u64, u64) {
-        let HistoryCounters { recovered, lost_to_all, .. } = self.keeper.end().counters;
+        let HistoryCounters { recovered, lost_to_all, .. } = self.external.end().counters;
         (self.counters.packets, recovered, lost_to_all)
     }
 
     fn rebuilt(&self) -> u64 {
-        self.keeper.end().counters.rebuilt
+        self.external.end().counters.rebuilt
     }
 
     /// A hash of all that replicas have in common.
@@ -87,10 +87,10 @@ impl Cores {
         let line = Arc::new(Line::new(senders));
         let (feeder, ports, collector) = replay_restamped(steps.len());
         let core = |(core, (steps, port))| {
-            let keeper = External::new(chain, core, senders, items.clone(), 0, steps, Arc::clone(&line))
+            let external = External::new(chain, core, senders, items.clone(), 0, steps, Arc::clone(&line))
                 .without_answers(unanswered.to_vec());
             let (chain, counters) = (chain.core().expect("memory"), CoreCounters::default());
-            Core { keeper, port, chain, batch: Batch::new(), counters, has_ended: false }
+            Core { external, port, chain, batch: Batch::new(), counters, has_ended: false }
         };
         let cores = steps.into_iter().zip(ports).enumerate().map(core).collect();
         let sequencing = Sequencing::new(chain, senders, false).expect("cores");
@@ -207,7 +207,7 @@ fn a_core_that_lags_by_more_than_the_log_goes_on_with_anothers_state() {
         assert_eq!(cores.cores[0].turns(), Received::Idle, "nobody has answered");
         assert_eq!(cores.cores[1].turns(), Received::Idle);
         assert_eq!(cores.cores[0].turns(), Received::Idle);
-        let counters = cores.cores[0].keeper.end().counters;
+        let counters = cores.cores[0].external.end().counters;
         assert_eq!((counters.rebuilt, counters.skipped, counters.overtaken), (1, 99, 29), "{records}");
         cores.packet(&[0; 60], false);
         cores.end(101);
@@ -228,14 +228,14 @@ fn nobody_waits_for_a_core_that_is_gone() {
     let (mut cores, received) = lags(4);
     assert_eq!(received, Received::Idle);
     // As when its thread panics.
-    drop(std::mem::replace(&mut cores.cores[1].keeper, other_keeper()));
+    drop(std::mem::replace(&mut cores.cores[1].external, other_external()));
     assert_eq!(cores.cores[0].turns(), Received::End);
     // It has its functions back.
     assert_eq!(cores.cores[0].chain.stages().count(), 1);
 }
 
 /// One that is not of these cores.
-fn other_keeper() -> External {
+fn other_external() -> External {
     let (chain, steps) = (ddos(), OnLoss::Skip(Gaps::default()));
     External::new(&chain, 0, 2, chain.newest_items(), 0, steps, Arc::new(Line::new(2)))
 }

@@ -2,7 +2,7 @@
 //! when it is back.
 //!
 //! ```text
-//!   the kernel --- links, addresses ---> keeper ---- Order ---> the thread that has the port
+//!   the kernel --- links, addresses ---> monitor ---- Order ---> the thread that has the port
 //!                                                               (takes it before it receives)
 //! ```
 //!
@@ -69,18 +69,20 @@ pub(crate) enum Orders {
 }
 
 impl Orders {
-    /// Puts each core's onto its desk, about the interface of this number.
-    fn put(self, number: usize, desks: &[Arc<Desk>]) {
+    /// Puts each core's onto its queue of commands, about the interface of this number.
+    fn put(self, number: usize, command_queues: &[Arc<CommandQueue>]) {
         match self {
-            Orders::Leave => desks.iter().for_each(|desk| desk.put(Order::Leave(number))),
+            Orders::Leave => {
+                command_queues.iter().for_each(|command_queue| command_queue.put(Order::Leave(number)))
+            }
             Orders::Take(interface, links) => {
-                for (desk, link) in desks.iter().zip(links) {
-                    desk.put(Order::Take(number, interface.clone(), link));
+                for (command_queue, link) in command_queues.iter().zip(links) {
+                    command_queue.put(Order::Take(number, interface.clone(), link));
                 }
             }
             Orders::Widen(interface, sockets, filled) => {
-                for (desk, sockets) in desks.iter().zip(sockets) {
-                    desk.put(Order::Widen(number, interface.clone(), sockets, filled));
+                for (command_queue, sockets) in command_queues.iter().zip(sockets) {
+                    command_queue.put(Order::Widen(number, interface.clone(), sockets, filled));
                 }
             }
         }
@@ -89,19 +91,19 @@ impl Orders {
 
 /// Where orders lie until they are taken.
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct CommandQueue {
     is_due: AtomicBool,
     orders: Mutex<Vec<Order>>,
 }
 
-impl Desk {
+impl CommandQueue {
     /// Whether there is something to do: one load.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.is_due.load(Ordering::Relaxed)
     }
 
-    /// What is to be done, in order. It is due until it is [done](Desk::done).
+    /// What is to be done, in order. It is due until it is [done](CommandQueue::done).
     #[cold]
     pub(crate) fn take(&self) -> Vec<Order> {
         std::mem::take(&mut unpoisoned(&self.orders))
@@ -283,12 +285,12 @@ impl Kept {
 }
 
 /// The thread. It ends when this is dropped.
-pub(crate) struct Keeper {
+pub(crate) struct LinkMonitor {
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
+impl LinkMonitor {
     /// Looks after these interfaces, by number, whose programs go by the table and have the card's rules, and leave to the host
     /// what is not external.
     /// `tell` gets what happened, in sentences for people.
@@ -297,11 +299,11 @@ impl Keeper {
     /// [`LiveError`] if the kernel tells nothing, or there is no thread.
     pub(crate) fn start(
         kept: Vec<Kept>,
-        desks: Vec<Arc<Desk>>,
+        command_queues: Vec<Arc<CommandQueue>>,
         (table, card): (Option<SpreadTable>, Option<CardRules>),
         external: Option<ExternalAddresses>,
         tell: fn(&str),
-    ) -> Result<Keeper, LiveError> {
+    ) -> Result<LinkMonitor, LiveError> {
         let socket =
             listen().map_err(|error| LiveError::of("cannot hear of changes of interfaces", error))?;
         let is_over = Arc::new(AtomicBool::new(false));
@@ -310,14 +312,14 @@ impl Keeper {
             // Where that fails the thread has what the process has.
             let _ = rights::keep(&rights::FOR_INTERFACES);
             let programs = (table.as_ref(), card.as_ref());
-            keep(kept, (&desks, programs, external.as_ref()), &socket, &over, tell);
+            keep(kept, (&command_queues, programs, external.as_ref()), &socket, &over, tell);
         });
         let thread = thread.map_err(|error| LiveError::of("cannot start a thread for interfaces", error))?;
-        Ok(Keeper { is_over, thread: Some(thread) })
+        Ok(LinkMonitor { is_over, thread: Some(thread) })
     }
 }
 
-impl Drop for Keeper {
+impl Drop for LinkMonitor {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -339,7 +341,11 @@ type Programs<'a> = (Option<&'a SpreadTable>, Option<&'a CardRules>);
 
 fn keep(
     mut kept: Vec<Kept>,
-    (desks, (table, card), external): (&[Arc<Desk>], Programs<'_>, Option<&ExternalAddresses>),
+    (command_queues, (table, card), external): (
+        &[Arc<CommandQueue>],
+        Programs<'_>,
+        Option<&ExternalAddresses>,
+    ),
     socket: &Socket,
     is_over: &AtomicBool,
     tell: fn(&str),
@@ -359,7 +365,7 @@ fn keep(
             external.are_in_force(change);
         }
         // What was ordered comes first.
-        let is_due = desks.iter().any(|desk| desk.is_due());
+        let is_due = command_queues.iter().any(|command_queue| command_queue.is_due());
         if !is_due {
             to_tell.drain(..).for_each(|said| tell(&said));
         }
@@ -381,7 +387,7 @@ fn keep(
             if let (Some(card), Some(_)) = (card, &orders) {
                 card.replace(number, kept.program.as_ref());
             }
-            orders.into_iter().for_each(|orders| orders.put(number, desks));
+            orders.into_iter().for_each(|orders| orders.put(number, command_queues));
             drop(in_force);
             kept.program.iter().for_each(|program| lock(program).note_unserved());
             to_tell.extend(said);

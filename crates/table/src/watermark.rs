@@ -1,4 +1,4 @@
-//! The horizon: a lower bound on the time stamps of packets still to come, as of which flows may be forgotten.
+//! The watermark: a lower bound on the time stamps of packets still to come, as of which flows may be forgotten.
 
 /// A time before which no packet will come any more, of any flow in a table: as of when flows may be forgotten.
 ///
@@ -8,20 +8,20 @@
 ///   [`Cell::is_dead_at`](crate::Cell::is_dead_at).
 /// - A core that wants memory back asks whether *another* flow is dead. A packet of that flow may still come that is
 ///   older than the newest packet seen: it waits for flows from another core, or it is on a core that lags. The
-///   answer is by the oldest packet that may still come, which is the horizon. All that takes a flow from a table
-///   without a packet of that flow takes a horizon: [`FlowTable::maintain`](crate::FlowTable::maintain),
+///   answer is by the oldest packet that may still come, which is the watermark. All that takes a flow from a table
+///   without a packet of that flow takes a watermark: [`FlowTable::maintain`](crate::FlowTable::maintain),
 ///   [`FlowTable::make_room`](crate::FlowTable::make_room), [`FlowTable::settle`](crate::FlowTable::settle).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Horizon {
+pub struct Watermark {
     past_ns: u64,
 }
 
-impl Horizon {
+impl Watermark {
     /// Claims that no packet before `past_ns` will come any more, nor one that is stepped as of an earlier time.
     /// The caller says why that holds: a test of the conformance tests lists all callers.
     #[inline]
-    pub const fn claim(past_ns: u64) -> Horizon {
-        Horizon { past_ns }
+    pub const fn claim(past_ns: u64) -> Watermark {
+        Watermark { past_ns }
     }
 
     /// The time, ns.

@@ -20,8 +20,8 @@ use crate::path::parcel::ShardsHere;
 use crate::path::referred::Said;
 
 /// A group's tables by part, of which those are here that this core has.
-pub(crate) struct Shelf<K> {
-    pub(super) tables: Box<[Option<Box<Shelved<K>>>]>,
+pub(crate) struct TablesByShard<K> {
+    pub(super) tables: Box<[Option<Box<ShardTable<K>>>]>,
     /// By shard, which buckets are in the offloaded part.
     pub(super) splits: Box<[Split]>,
     /// A part of which another core counts what happens to flows.
@@ -72,7 +72,7 @@ impl Parts {
 }
 
 /// A table that is not at hand.
-pub(super) struct Shelved<K> {
+pub(super) struct ShardTable<K> {
     pub(super) table: Box<FlowTable<K>>,
     /// By block: the entry of the indirection table that brings the flow's packets.
     pub(super) entries: Vec<u16>,
@@ -80,34 +80,34 @@ pub(super) struct Shelved<K> {
     pub(super) live: Box<[i64]>,
 }
 
-impl<K: FlowKey> Shelved<K> {
+impl<K: FlowKey> ShardTable<K> {
     /// An empty table of a group with so many members.
-    pub(super) fn new(table: FlowTable<K>, members: usize) -> Shelved<K> {
+    pub(super) fn new(table: FlowTable<K>, members: usize) -> ShardTable<K> {
         let (entries, live) = (vec![0; table.capacity()], vec![0; members].into());
-        Shelved { table: Box::new(table), entries, live }
+        ShardTable { table: Box::new(table), entries, live }
     }
 }
 
-impl<K: FlowKey> Shelf<K> {
+impl<K: FlowKey> TablesByShard<K> {
     /// Empty tables, as `make` makes them, for all parts of the shards that are here.
     pub(super) fn new(
         make: impl Fn() -> Result<FlowTable<K>, OutOfMemory>,
         members: usize,
         here: &ShardsHere<'_>,
-    ) -> Result<Shelf<K>, OutOfMemory> {
+    ) -> Result<TablesByShard<K>, OutOfMemory> {
         let table = |part: usize| {
             if !(here.is_here)(part / 2) {
                 return Ok(None);
             }
-            Ok(Some(Box::new(Shelved::new(make()?, members))))
+            Ok(Some(Box::new(ShardTable::new(make()?, members))))
         };
         let tables: Result<Vec<_>, OutOfMemory> = (0..2 * here.shards).map(table).collect();
-        Ok(Shelf { tables: tables?.into(), ..Shelf::without_tables(here.shards) })
+        Ok(TablesByShard { tables: tables?.into(), ..TablesByShard::without_tables(here.shards) })
     }
 
     /// Room for the tables of so many shards.
-    pub(super) fn without_tables(shards: usize) -> Shelf<K> {
-        Shelf {
+    pub(super) fn without_tables(shards: usize) -> TablesByShard<K> {
+        TablesByShard {
             tables: (0..2 * shards).map(|_| None).collect(),
             splits: vec![Split::NONE; shards].into(),
             silent: None,
@@ -118,13 +118,13 @@ impl<K: FlowKey> Shelf<K> {
 
     /// Flows of all tables in which a member has a state.
     pub(super) fn live(&self, member: usize) -> i64 {
-        self.tables.iter().flatten().map(|shelved| shelved.live[member]).sum()
+        self.tables.iter().flatten().map(|shard_table| shard_table.live[member]).sum()
     }
 
     /// The table of a part, which has to be here.
     #[inline(always)]
     pub(super) fn table(&self, part: usize) -> &FlowTable<K> {
-        &self.tables[part].as_deref().expect(Shelf::<K>::IS_HERE).table
+        &self.tables[part].as_deref().expect(TablesByShard::<K>::IS_HERE).table
     }
 
     /// Why a packet's table is here.
@@ -132,7 +132,7 @@ impl<K: FlowKey> Shelf<K> {
 
     /// All tables that are here.
     pub(super) fn tables(&self) -> impl Iterator<Item = &FlowTable<K>> {
-        self.tables.iter().flatten().map(|shelved| &*shelved.table)
+        self.tables.iter().flatten().map(|shard_table| &*shard_table.table)
     }
 
     pub(super) fn here(&self) -> Vec<usize> {

@@ -2,7 +2,7 @@
 
 use io::{Frame, Port};
 use nf::FlowKey;
-use table::{FlowTable, Horizon, Part};
+use table::{FlowTable, Part, Watermark};
 
 use crate::path::batch::Batch;
 use crate::path::turned_away::Noting;
@@ -12,7 +12,7 @@ use crate::store::member::{Located, Member, Steps, note_entry};
 
 /// One packet's way through a group, function by function: for flows that may be new, and for all where other
 /// flows may come between.
-pub(crate) struct Walk<'a, K> {
+pub(crate) struct SlowPath<'a, K> {
     pub(crate) batch: &'a mut Batch,
     pub(crate) table: &'a mut FlowTable<K>,
     pub(crate) members: &'a mut [Box<dyn Member<K>>],
@@ -35,35 +35,35 @@ pub(crate) struct Clock<'a> {
     pub(crate) clocks: &'a Clocks,
 }
 
-/// Frees a block where none is free: a flow's that is dead as of `horizon`, or another's, which is evicted. `now_ns` is
+/// Frees a block where none is free: a flow's that is dead as of `watermark`, or another's, which is evicted. `now_ns` is
 /// the time of the packet that wants it.
 pub(crate) fn free_one<K: FlowKey>(
     table: &mut FlowTable<K>,
     members: &mut [Box<dyn Member<K>>],
     entries: &[u16],
-    horizon: Horizon,
+    watermark: Watermark,
     now_ns: u64,
     noting: Option<Evicting<'_>>,
 ) {
     if table.free() == 0 {
-        table.make_room(horizon, now_ns, |table, slot| {
+        table.make_room(watermark, now_ns, |table, slot| {
             let block = block(entries, slot);
-            note_evicted(noting, table, members, block, horizon);
-            members.iter_mut().for_each(|member| member.leave(block, horizon, table));
+            note_evicted(noting, table, members, block, watermark);
+            members.iter_mut().for_each(|member| member.leave(block, watermark, table));
         });
     }
 }
 
-/// Notes that a flow has to go, if it is not dead as of `horizon`.
+/// Notes that a flow has to go, if it is not dead as of `watermark`.
 fn note_evicted<K: FlowKey>(
     noting: Option<Evicting<'_>>,
     table: &FlowTable<K>,
     members: &[Box<dyn Member<K>>],
     Block { slot, entry }: Block,
-    horizon: Horizon,
+    watermark: Watermark,
 ) {
     if let Some(Evicting { noting, seq }) = noting
-        && members.iter().any(|member| !horizon.is_past(member.lives_until(slot, table)))
+        && members.iter().any(|member| !watermark.is_past(member.lives_until(slot, table)))
     {
         noting.evicted(table.key(slot).as_bytes(), entry, seq);
     }
@@ -77,7 +77,7 @@ pub(crate) struct Evicting<'a> {
     pub(crate) seq: Option<u64>,
 }
 
-impl<K: FlowKey> Walk<'_, K> {
+impl<K: FlowKey> SlowPath<'_, K> {
     /// Steps the packet, whose flow's block is in `located`.
     #[inline(always)]
     pub(crate) fn one(&mut self, packet: usize) {
@@ -124,12 +124,12 @@ impl<K: FlowKey> Walk<'_, K> {
         if table.free() == 0 {
             // What is dead by this packet's time alone counts as evicted: a core that lags, or a packet that waits, may
             // still need it.
-            let horizon = clock.map_or_else(|| batch.horizon(now_ns), |clock| clock.clocks.horizon());
+            let watermark = clock.map_or_else(|| batch.watermark(now_ns), |clock| clock.clocks.watermark());
             let evicting = noting.map(|noting| Evicting { noting, seq: Some(stamp.seq) });
-            table.make_room(horizon, now_ns, |table, slot| {
+            table.make_room(watermark, now_ns, |table, slot| {
                 let block = block(entries, slot);
-                note_evicted(evicting, table, members, block, horizon);
-                members.iter_mut().for_each(|member| member.leave(block, horizon, table));
+                note_evicted(evicting, table, members, block, watermark);
+                members.iter_mut().for_each(|member| member.leave(block, watermark, table));
                 if let Some(Clock { latest, .. }) = clock {
                     table.cell_mut(slot, *latest).clear();
                 }
