@@ -268,8 +268,8 @@ fn every_function_is_listed_with_its_options() {
     assert_eq!((&knock["item_bytes"], &knock["meta_bytes"]), (&21.into(), &20.into()), "{knock}");
     let one = paceline(&["nfs", "policer"]);
     let text = stdout(&one);
-    let reads = "reads: 5-tuple, TOS, IP length, marks\n  edits: TOS\n";
-    for part in ["rate_bytes_per_s", "burst_bytes", "item bytes", "meta bytes", "5-tuple", reads] {
+    let reads = "  reads     5-tuple, TOS, IP length, marks\n  edits     TOS\n";
+    for part in ["rate_bytes_per_s", "burst_bytes = ", "  item ", "  meta ", "5-tuple", reads] {
         assert!(text.contains(part), "{text}");
     }
     assert!(!text.contains("conntrack"), "{text}");

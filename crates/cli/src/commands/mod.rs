@@ -82,7 +82,7 @@ commands! {
         Generate(generate::GenerateArgs),
         /// Put history before the packets of a capture, for replicas: one file for each core
         Sequence(sequence::SequenceArgs),
-        /// List the network functions with their options, keys and sizes
+        /// List the network functions, or explain one: options, key and sizes
         Nfs(nfs::NfsArgs),
         /// Say which strategy to use on how many cores: measures what a packet costs here, and predicts
         Plan(plan::PlanArgs),

@@ -10,11 +10,11 @@ use serde::Serialize;
 use wire::Fields;
 
 use crate::failure::Failure;
-use crate::output::{Reports, heading, table};
+use crate::output::Reports;
 
 #[derive(Args)]
 pub struct NfsArgs {
-    /// Only this function
+    /// The function to explain; without it all are listed
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
     /// Write the list as JSON; `-` is standard output, which then carries nothing else
@@ -36,69 +36,83 @@ pub fn command(args: &NfsArgs, registry: &Registry) -> Result<ExitCode, Failure>
     }
     let reports = Reports::open(&[], None, args.json.as_deref())?;
     let list: Vec<_> = infos.iter().map(|info| as_json(info)).collect();
-    reports.write(&list, &render(&infos))?;
+    let text = match args.name {
+        Some(_) => infos.iter().map(|info| page(info)).collect(),
+        None => names_and_lines(&infos),
+    };
+    reports.write(&list, &text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn render(infos: &[&FunctionInfo]) -> String {
-    let row = |info: &&FunctionInfo| {
-        let mut row = vec![info.about.name.to_owned(), key(info)];
-        let bytes = [info.item_bytes(), info.meta_bytes, info.key_bytes, info.state_bytes];
-        row.extend(bytes.map(|bytes| bytes.to_string()));
-        row
+/// A page is at most this wide, in columns.
+const WIDTH: usize = 100;
+
+/// Every function with one line.
+fn names_and_lines(infos: &[&FunctionInfo]) -> String {
+    let longest = infos.iter().map(|info| info.about.name.len()).max().unwrap_or_default();
+    let line = |info: &&FunctionInfo| {
+        let name = format!("  {:longest$}  ", info.about.name);
+        hanging(&name, info.about.summary)
     };
-    let rows: Vec<_> = infos.iter().map(row).collect();
-    let header = ["function", "key", "item bytes", "meta bytes", "key bytes", "state bytes"];
-    let mut text = table(&header, &rows, 2);
-    text += ITEM;
-    for info in infos {
-        text += &heading(&format!("{}: {}\n  from {}", info.about.name, info.about.summary, info.about.spec));
-        text += &format!("  reads: {}\n", names(info.reads));
-        if !info.edits.is_empty() {
-            text += &format!("  edits: {}\n", names(info.edits));
-        }
-        let rows: Vec<_> = info
-            .about
-            .options
-            .iter()
-            .map(|option| vec![option.name.to_owned(), option.default.to_owned(), option.help.to_owned()])
-            .collect();
-        if !rows.is_empty() {
-            text += &table(&["option", "default", "what it does"], &rows, 3);
-        }
-        if !info.about.drop_reasons.is_empty() {
-            text += &format!("  drops: {}\n", info.about.drop_reasons.join(", "));
-        }
-        if !info.about.events.is_empty() {
-            text += &format!("  counts: {}\n", info.about.events.join(", "));
-        }
+    infos.iter().map(line).collect::<String>()
+        + "\n`paceline nfs NAME` has a function's options, what it reads, drops and counts, and its sizes.\n"
+}
+
+/// One function, and what every function and chain takes.
+fn page(info: &FunctionInfo) -> String {
+    let about = &info.about;
+    let mut text = hanging(&format!("{}: ", about.name), about.summary);
+    text += &hanging("  from      ", about.spec);
+    let state = match key(info) {
+        key if key.is_empty() => "none: it keeps no state".to_owned(),
+        key => key,
+    };
+    let lists = [
+        ("key", state),
+        ("reads", names(info.reads)),
+        ("edits", names(info.edits)),
+        ("drops", about.drop_reasons.join(", ")),
+        ("counts", about.events.join(", ")),
+    ];
+    for (what, list) in lists.iter().filter(|(_, list)| !list.is_empty()) {
+        text += &hanging(&format!("  {what:8}  "), list);
+    }
+    text += "\n  bytes\n";
+    let bytes = [
+        ("state", info.state_bytes, "what it keeps of one flow"),
+        ("key", info.key_bytes, "what selects that state"),
+        ("meta", info.meta_bytes, "what a step gets of a packet"),
+        ("item", info.item_bytes(), ITEM),
+    ];
+    for (what, bytes, meaning) in bytes {
+        text += &hanging(&format!("  {what:8}{bytes:>5}  "), meaning);
+    }
+    for (number, option) in about.options.iter().enumerate() {
+        text += if number == 0 { "\nOptions\n" } else { "" };
+        text += &format!("  {} = {}\n", option.name, option.default);
+        text += &hanging("      ", option.help);
     }
     text + &FOR_ALL.replace("MAX_FLOWS", &table::MAX_FLOWS.to_string())
 }
 
+/// `text` behind `first`, wrapped so that it stands under itself.
+fn hanging(first: &str, text: &str) -> String {
+    let rest = " ".repeat(first.chars().count());
+    let options = textwrap::Options::new(WIDTH).initial_indent(first).subsequent_indent(&rest).break_words(false);
+    textwrap::fill(text, options) + "\n"
+}
+
 const FOR_ALL: &str = "
 Every function also takes
-  flows       what each core's table holds, 1 to MAX_FLOWS; default 65536
-  table_full  what a full table does with a new flow: \"reject\" or \"evict-oldest\"; default \"reject\"
-and the chain, above its first `[[function]]`,
-  name        what reports call it; default the file's name
-  malformed   packets whose headers cannot be believed: \"drop\" or \"pass\"; default \"drop\"
-  checksums   packets with wrong checksums of IPv4, TCP, UDP, ICMP, ICMPv6: \"verify\", which makes them malformed,
-              \"ignore\", or \"auto\", the default: verify where the capture's first packets are mostly right
-  fragments   fragments: \"pass\", the default, \"drop\", or \"track\", which finds those malformed that overlap, come without
-              their first one or are wrong otherwise; see docs/fragments.md
-  seed        seed of what functions draw, a whole number, at least 0; default drawn from the system and printed
-  inside      prefixes of the hosts inside, which give the chain two directions; default its NAT's, or none
-  slo         under dyssect, how long packets may wait: [slo] with p99_us, us; default none; see docs/dyssect.md
-  class       under dyssect, which packets have priority: [[class]] with priority, and prefixes, ports or both; default
-              none; see docs/dyssect.md
+  flows = 65536
+      what each core's table holds, 1 to MAX_FLOWS
+  table_full = \"reject\"
+      what a full table does with a new flow: \"reject\" or \"evict-oldest\"
+What a chain takes above its first `[[function]]` is in docs/chain-file.md.
 ";
 
-const ITEM: &str = "
-item   what a packet's history holds of it, in a chain of this function alone: the header fields that it reads,
-       whether the packet is malformed, and 8 bytes more for its time stamp; see docs/scr.md
-meta   what a step of the function gets
-";
+const ITEM: &str = "what a packet's history holds of it, in a chain of this function alone: the header fields that it \
+                    reads, and whether the packet is malformed; its time stamp is 8 bytes more (docs/scr.md)";
 
 /// What selects a function's state, for people.
 pub fn key(info: &FunctionInfo) -> String {
@@ -188,9 +202,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_of_every_chain_are_listed() {
+    fn options_of_every_chain_are_documented() {
+        let documented = include_str!("../../../../docs/chain-file.md");
         for option in ["name", "malformed", "checksums", "fragments", "seed", "inside", "slo", "class"] {
-            assert!(FOR_ALL.lines().any(|line| line.split_whitespace().next() == Some(option)), "{option}");
+            assert!(documented.contains(&format!("`{option}`")), "{option}");
+        }
+    }
+
+    #[test]
+    fn pages_fit_a_terminal() {
+        let registry = stock::registry();
+        let infos: Vec<_> = registry.functions().collect();
+        let list = names_and_lines(&infos);
+        assert!(list.lines().count() <= infos.len() + 2, "one line a function: {list}");
+        let pages = infos.iter().map(|info| page(info)).chain([list]);
+        for text in pages {
+            let wide: Vec<_> = text.lines().filter(|line| line.chars().count() > WIDTH).collect();
+            assert!(wide.is_empty(), "{wide:?}");
         }
     }
 
