@@ -10,6 +10,9 @@ use p4::ir::{FieldId, FieldKind, Program, Standard, Statement, StatementKind};
 /// Bytes of the header before the ring of items.
 pub const HEADER_BYTES: usize = 48;
 
+/// Items in a ring at most: there is a replica for each of them, and one more. It is a mask of 4 bits, too.
+pub const MAX_RING_ITEMS: u32 = 15;
+
 /// What the header begins with.
 const MAGIC: [u8; 4] = *b"PLHI";
 

@@ -6,6 +6,8 @@
 //! | [`history`] | what replicas are told of packets that they do not get, and its bytes before a packet |
 //! | [`state`] | how tables and registers lie in maps |
 //! | [`clang`] | C to an object |
+//! | [`live`] | an object at interfaces: the sequencer in front, a replica behind each CPU's queue |
+//! | [`verdict`] | whether what left, and the state that is left behind, is what the interpreter says |
 //! | [`load`] | an object in the kernel: packets by `BPF_PROG_TEST_RUN`, state read back from maps |
 //!
 //! docs/xdp.md says what is compiled and what is not.
@@ -16,14 +18,18 @@ mod compile;
 mod expression;
 mod hint;
 pub mod history;
+mod interface;
+pub mod live;
 pub mod load;
 mod map;
 mod names;
 mod parse;
 mod program;
+mod sequencer;
 pub mod state;
 mod strategy;
 pub mod subset;
+pub mod verdict;
 mod writer;
 
 pub use compile::{Compiled, HEADERS, compile};

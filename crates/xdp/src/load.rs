@@ -22,8 +22,14 @@ const TX: u32 = 3;
 /// The longest packet that `BPF_PROG_TEST_RUN` takes in one piece, with its history.
 pub const MAX_BYTES: usize = 3520;
 
-/// The programs of an object.
-const PROGRAMS: [&str; 2] = ["paceline_try", "paceline_core"];
+/// The program that `BPF_PROG_TEST_RUN` runs.
+const TRY: &str = "paceline_try";
+
+/// The program behind a cpumap, one on each CPU.
+pub const CORE: &str = "paceline_core";
+
+/// The program of an interface whose packets are replicated.
+pub const SEQUENCER: &str = "paceline_sequencer";
 
 /// Why a program is not in the kernel, or gives no answer.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +57,7 @@ pub enum LoadError {
     },
 }
 
-fn failed(what: &str) -> impl Fn(&dyn std::fmt::Display) -> LoadError + use<> {
+pub(crate) fn failed(what: &str) -> impl Fn(&dyn std::fmt::Display) -> LoadError + use<> {
     let what = what.to_owned();
     move |error| LoadError::Failed { what: what.clone(), error: error.to_string() }
 }
@@ -79,6 +85,31 @@ pub struct ReadTable {
     pub crowded: u64,
 }
 
+/// How far a replica is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The number of the packet that it expects next.
+    pub next: u64,
+    /// Packets that it never saw: neither they nor their items came.
+    pub missed: u64,
+    /// Its own packets, behind a cpumap.
+    pub packets: u64,
+    /// Of these, those that it sent on.
+    pub sent: u64,
+}
+
+/// What is loaded of an object, and with what.
+pub struct Settings<'s> {
+    /// Replicas that have state.
+    pub replicas: u32,
+    /// Values of its constants.
+    pub globals: &'s [(&'s str, &'s [u32])],
+    /// Elements of its other maps.
+    pub sizes: &'s [(&'s str, u32)],
+    /// Its programs.
+    pub programs: &'s [&'s str],
+}
+
 /// A program in the kernel, with the state of some replicas.
 pub struct Loaded<'a> {
     compiled: &'a Compiled,
@@ -96,16 +127,37 @@ impl<'a> Loaded<'a> {
         replicas: u32,
         repeats: bool,
     ) -> Result<Loaded<'a>, LoadError> {
+        let repeats = [u32::from(repeats)];
+        // Where there is no sequencer, history does not fit in front of packets.
+        let has_sequencer = compiled.c.contains(&format!("int {SEQUENCER}("));
+        let programs = [TRY, CORE, SEQUENCER];
+        let programs = if has_sequencer { &programs[..] } else { &programs[..2] };
+        Loaded::with(
+            compiled,
+            object,
+            &Settings { replicas, globals: &[("repeats", &repeats)], sizes: &[], programs },
+        )
+    }
+
+    /// Loads some programs of an object.
+    ///
+    /// # Errors
+    /// This process has no rights, or the kernel refuses a program.
+    pub fn with(
+        compiled: &'a Compiled,
+        object: &[u8],
+        settings: &Settings<'_>,
+    ) -> Result<Loaded<'a>, LoadError> {
         let names = maps(compiled);
-        let repeats = u32::from(repeats);
         let mut loader = EbpfLoader::new();
-        names.iter().for_each(|name| _ = loader.map_max_entries(name, replicas));
-        loader.override_global("repeats", &repeats, true);
+        names.iter().for_each(|name| _ = loader.map_max_entries(name, settings.replicas));
+        settings.sizes.iter().for_each(|(name, size)| _ = loader.map_max_entries(name, *size));
+        settings.globals.iter().for_each(|(name, value)| _ = loader.override_global(name, *value, true));
         let mut ebpf = loader.load(object).map_err(|error| match is_refused_right(&error) {
             true => LoadError::NoRights(error.to_string()),
             false => failed("cannot load the object")(&with_causes(&error)),
         })?;
-        for name in PROGRAMS {
+        for name in settings.programs {
             let program: &mut Xdp = ebpf
                 .program_mut(name)
                 .ok_or(ProgramError::NotLoaded)
@@ -121,13 +173,7 @@ impl<'a> Loaded<'a> {
     /// # Errors
     /// The kernel refuses the packet, or the program does not know the history.
     pub fn packet(&self, bytes: &[u8], times: u32) -> Result<Answer, LoadError> {
-        let name = PROGRAMS[0];
-        let program: &Xdp = self
-            .ebpf
-            .program(name)
-            .ok_or(ProgramError::NotLoaded)
-            .and_then(TryInto::try_into)
-            .map_err(|error| failed(name)(&error))?;
+        let program = self.program(TRY)?;
         let mut out = vec![0; MAX_BYTES + 512];
         let options = TestRunOptions {
             data_in: Some(bytes),
@@ -182,22 +228,52 @@ impl<'a> Loaded<'a> {
             .collect())
     }
 
+    /// How far a replica is.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn progress(&self, replica: u32) -> Result<Progress, LoadError> {
+        let value = self.read("progress", replica, 32)?;
+        let word = |at: usize| number(&value[at * 8..at * 8 + 8]) as u64;
+        Ok(Progress { next: word(0), missed: word(1), packets: word(2), sent: word(3) })
+    }
+
     /// Packets whose item never came to a replica.
     ///
     /// # Errors
     /// The map cannot be read.
     pub fn missed(&self, replica: u32) -> Result<u64, LoadError> {
-        let value = self.read("progress", replica, 16)?;
-        Ok(number(&value[8..]) as u64)
+        self.progress(replica).map(|progress| progress.missed)
     }
 
-    fn read(&self, name: &str, replica: u32, bytes: usize) -> Result<Vec<u8>, LoadError> {
+    /// A program of the object that was loaded.
+    pub(crate) fn program(&self, name: &str) -> Result<&Xdp, LoadError> {
+        let program = self.ebpf.program(name).ok_or(ProgramError::NotLoaded);
+        program.and_then(TryInto::try_into).map_err(|error| failed(name)(&error))
+    }
+
+    /// A map of the object.
+    pub(crate) fn map_mut(&mut self, name: &str) -> Result<&mut Map, LoadError> {
+        self.ebpf.map_mut(name).ok_or_else(|| failed(name)(&"the object has no such map"))
+    }
+
+    /// An element of the array map of this name, without its `_map`, as long as it is.
+    pub(crate) fn whole(&self, name: &str, at: u32) -> Result<Vec<u8>, LoadError> {
+        let Some(Map::Array(data)) = self.ebpf.map(&format!("{name}_map")) else {
+            return Err(failed(name)(&"the object has no such map"));
+        };
+        let info = data.info().map_err(|error| failed(name)(&with_causes(&error)))?;
+        self.read(name, at, info.value_size() as usize)
+    }
+
+    /// An element of the array map of this name, without its `_map`.
+    fn read(&self, name: &str, at: u32, bytes: usize) -> Result<Vec<u8>, LoadError> {
         let name = format!("{name}_map");
         let failed = failed(&format!("cannot read the map `{name}`"));
         let Some(Map::Array(data)) = self.ebpf.map(&name) else { return Err(failed(&"it is not there")) };
         // The kernel writes values in whole words.
         let mut value = vec![0; bytes.next_multiple_of(8)];
-        map::read(data.fd().as_fd(), replica, &mut value).map_err(|error| failed(&error))?;
+        map::read(data.fd().as_fd(), at, &mut value).map_err(|error| failed(&error))?;
         value.truncate(bytes);
         Ok(value)
     }
@@ -235,7 +311,7 @@ fn read_table(layout: &TableLayout, bytes: &[u8]) -> ReadTable {
 }
 
 /// A number as this machine has it in memory.
-fn number(bytes: &[u8]) -> u128 {
+pub(crate) fn number(bytes: &[u8]) -> u128 {
     let byte = |value: u128, byte: &u8| value << 8 | u128::from(*byte);
     if cfg!(target_endian = "little") { bytes.iter().rev().fold(0, byte) } else { bytes.iter().fold(0, byte) }
 }
@@ -263,7 +339,7 @@ fn is_refused_right(error: &(dyn Error + 'static)) -> bool {
     })
 }
 
-fn with_causes(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
     causes(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 

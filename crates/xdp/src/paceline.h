@@ -5,9 +5,11 @@
 
 typedef long long s64;
 
-enum { MAP_DEVMAP = 14 };
+enum { MAP_DEVMAP = 14, MAP_CPUMAP = 16 };
 /* Which CPU this is. */
 static u32 (*const cpu_number)(void) = (void *)8;
+/* Bytes from and to a packet, at any offset: Linux 5.18. */
+static long (*const store_bytes)(struct xdp_md *packet, u32 at, const void *from, u32 bytes) = (void *)190;
 /* The port of packets that are dropped, as in v1model. */
 enum { DROP_PORT = 511 };
 
@@ -16,6 +18,7 @@ enum {
     HISTORY_MAGIC = 0x504c4849,
     HISTORY_VERSION = 3,
     HISTORY_BYTES = 48,
+    HISTORY_ETHERNET = 1,
 };
 
 /* Masks a value that has no other bits: the verifier knows a bound by that, where clang would leave it out. */

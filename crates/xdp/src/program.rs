@@ -5,15 +5,13 @@ use p4::ir::Program;
 use crate::body::{Bodies, PARAMETERS};
 use crate::expression::load;
 use crate::hint::Hints;
-use crate::history::{Item, Slice};
+use crate::history::{Item, MAX_RING_ITEMS, Slice};
 use crate::names::Names;
 use crate::parse;
+use crate::sequencer;
 use crate::state;
 use crate::strategy::Strategy;
 use crate::writer::Writer;
-
-/// Items in a ring at most: a replica for each of them and one more. All but one bits of a number of 4.
-pub const MAX_RING_ITEMS: u32 = 15;
 
 /// The C of a program that [has no refusals](crate::subset::refusals).
 pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item) -> String {
@@ -32,6 +30,9 @@ pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item) -
     out.line("const volatile u64 seed = 0x5ca1ab1e;");
     out.line("const volatile u32 outside = 0;");
     out.line("const volatile u32 repeats = 0;");
+    if scr {
+        sequencer::globals(out);
+    }
     out.line("");
     state::write(program, names, out);
     let hints = &Hints::of(program);
@@ -57,6 +58,10 @@ pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item) -
     whole(program, names, out);
     history(names, item, scr, out);
     entries(scr, out);
+    if scr {
+        sequencer::write(names, item, out);
+    }
+    out.line("char LICENSE[] SEC(\"license\") = \"Dual MIT/GPL\";");
     std::mem::replace(out, Writer::new(program)).finish()
 }
 
@@ -86,13 +91,17 @@ fn whole(program: &Program, names: &Names, out: &mut Writer<'_>) {
         format!("p->{} = {};", names.field(field), crate::expression::masked(value, width))
     };
     let spec = name(standard.egress_spec);
-    out.line("// Gives the port by which the packet leaves, or DROP_PORT.");
-    out.line(format!("INLINE u64 run({PARAMETERS}, u8 *data, u8 *end, u64 port, u64 time_ns) {{"));
+    out.line("// All that is known of a packet before the ingress.");
+    out.line(format!("INLINE void arrive({PARAMETERS}, u8 *data, u8 *end, u64 port, u64 time_ns) {{"));
     out.line(set(standard.ingress_port, "port"));
     out.line(set(standard.packet_length, "(u64)(end - data)"));
     out.line(set(standard.ingress_global_timestamp, "time_ns / 1000"));
     out.line("parse(p, s, data, end);");
     out.line("verify_checksum(p, s);");
+    out.end();
+    out.line("// Gives the port by which the packet leaves, or DROP_PORT.");
+    out.line(format!("INLINE u64 run({PARAMETERS}, u8 *data, u8 *end, u64 port, u64 time_ns) {{"));
+    out.line("arrive(p, s, data, end, port, time_ns);");
     out.line("ingress(p, s);");
     out.line(format!("u64 leaves = p->{spec};"));
     out.line("if (leaves == DROP_PORT)");
@@ -194,8 +203,10 @@ fn entries(scr: bool, out: &mut Writer<'_>) {
     if scr {
         with_history(scr, out);
         out.line("u64 leaves = run(&p, &s, packet, end, h.port, h.time_ns);");
+        out.line("s.progress->packets++;");
         out.line("if (leaves == DROP_PORT || adjust_head(ctx, packet - data))");
         out.line("    return XDP_DROP;");
+        out.line("s.progress->sent++;");
     } else {
         out.line("struct state s;");
         out.line("if (!find_state(&s, cpu_number()))");
@@ -209,7 +220,6 @@ fn entries(scr: bool, out: &mut Writer<'_>) {
     }
     out.line("return redirect_map(&ports, leaves, XDP_DROP);");
     out.end();
-    out.line("char LICENSE[] SEC(\"license\") = \"Dual MIT/GPL\";");
 }
 
 /// Reads the header, finds the replica's state, replays the items; `packet` is where the packet itself begins.

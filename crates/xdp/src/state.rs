@@ -155,14 +155,16 @@ pub fn write(program: &Program, names: &Names, out: &mut Writer<'_>) {
 }
 
 fn progress(out: &mut Writer<'_>) {
-    out.line("// How far a replica is: the number of the packet that it expects next, and of packets that it never saw.");
+    out.line("// How far a replica is: the number of the packet that it expects next, of packets that it never saw, of its own");
+    out.line("// packets behind a cpumap, and of those of them that it sent.");
     out.line("struct progress {");
-    out.line("u64 next, missed;");
+    out.line("u64 next, missed, packets, sent;");
     out.line("};");
     map("progress", out);
 }
 
-fn map(name: &str, out: &mut Writer<'_>) {
+/// Writes an array map of structs of this name.
+pub fn map(name: &str, out: &mut Writer<'_>) {
     out.line("struct {");
     out.line("NUMBER(type, MAP_ARRAY);");
     out.line("NUMBER(max_entries, 1); // replicas: set where it is loaded");

@@ -2,8 +2,14 @@
 
 #[path = "common.rs"]
 mod common;
+#[path = "../../live/tests/lab/mod.rs"]
+mod lab;
+#[path = "live.rs"]
+mod live;
 #[path = "refused.rs"]
 mod refused;
+#[path = "rig.rs"]
+mod rig;
 #[path = "scr.rs"]
 mod scr;
 #[path = "sharded.rs"]

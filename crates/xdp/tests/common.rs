@@ -8,7 +8,8 @@ use p4::interpret::Machine;
 use p4::ir::Program;
 use p4::{Options, lower};
 use paceline_xdp::history::{Arrival, prefix};
-use paceline_xdp::load::{LoadError, Loaded, MAX_BYTES, ReadTable, TableEntries};
+use paceline_xdp::load::{LoadError, Loaded, MAX_BYTES};
+use paceline_xdp::verdict::state_differs;
 use paceline_xdp::{Compiled, Strategy, clang, compile};
 
 /// Examples whose programs are in the subset.
@@ -131,31 +132,8 @@ pub fn difference(
         }
     }
     let shown = u32::from(replicas).min(packets.len() as u32);
-    (0..shown).find_map(|replica| state_differs(program, &states[replica as usize], loaded, replica))
-}
-
-fn state_differs(program: &Program, machine: &Machine, loaded: &Loaded<'_>, replica: u32) -> Option<String> {
-    for (at, table) in (0..).zip(&program.mu_tables) {
-        let entries = machine.state().mu_entries(at).map(|(keys, values)| (keys.to_vec(), values.to_vec()));
-        let entries: TableEntries = entries.collect();
-        let refused = machine.state().dump(program).mu_tables[at as usize].refused_writes;
-        let expected = ReadTable { entries, refused, crowded: 0 };
-        let found = loaded.mu_table(at as usize, replica).expect("the map");
-        if found != expected {
-            let differ =
-                expected.entries.iter().find(|(keys, values)| found.entries.get(*keys) != Some(values));
-            return Some(format!("replica {replica}: {} differs: {differ:?}", table.name));
-        }
-    }
-    for (at, register) in (0..).zip(&program.registers) {
-        let found = loaded.register(at as usize, replica).expect("the map");
-        let differ =
-            (0u32..).zip(&found).find(|(index, value)| machine.state().register(at, *index) != **value);
-        if let Some((index, value)) = differ {
-            return Some(format!("replica {replica}: {}[{index}] is {value}", register.name));
-        }
-    }
-    None
+    (0..shown)
+        .find_map(|replica| state_differs(&states[replica as usize], loaded, replica).expect("the maps"))
 }
 
 /// Frames that the examples' parsers know, and some that they do not, from few hosts, cut short now and then.

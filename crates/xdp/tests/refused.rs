@@ -1,5 +1,6 @@
 //! What is outside of the subset is refused with its place, and what is just inside is not.
 
+use p4::{Options, lower};
 use paceline_xdp::{Strategy, compile};
 
 use crate::common::{example, lowered};
@@ -82,6 +83,25 @@ fn constructs_are_refused_where_they_stand() {
             said.iter().any(|(at, message)| *at == line && message.contains(what)),
             "{locals} {apply} {parsing}: {said:?}"
         );
+    }
+}
+
+/// The sequencer runs what comes before the ingress, and has no state: the language allows none there.
+#[test]
+fn before_the_ingress_there_is_no_state() {
+    let start = "state start { packet.extract(hdr.h);";
+    let verify = "control V(inout headers_t hdr, inout metadata_t meta) { apply {";
+    for block in [start, verify] {
+        for statement in ["r.read(meta.m, 32w0);", "r.write(32w0, 1);", "c.count(32w0);"] {
+            let text = program("", "", ACCEPT);
+            assert!(text.contains(block));
+            let text = text.replace(block, &format!("{block} {statement}"));
+            let objects = "register<bit<8>>(4) r; counter(4, CounterType.packets) c;\nparser P(";
+            let text = text.replace("parser P(", objects);
+            let refused = lower("x.p4", &text, &Options::default()).expect_err(statement);
+            let refused = format!("{refused:?}");
+            assert!(refused.contains("has no place in a"), "{block} {statement}: {refused}");
+        }
     }
 }
 

@@ -1,0 +1,259 @@
+//! An object at interfaces: the sequencer in front, and behind each CPU's queue a replica that sends packets on.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use aya::maps::{CpuMap, DevMap, MapError};
+use aya::programs::ProgramError;
+
+use crate::compile::Compiled;
+use crate::history::{HEADER_BYTES, MAX_RING_ITEMS};
+use crate::interface;
+use crate::load::{CORE, LoadError, Loaded, Progress, SEQUENCER, Settings, failed, number, with_causes};
+use crate::sequencer::most_replicas;
+pub use crate::sequencer::{HEADROOM, WITNESS_BYTES};
+use crate::verdict::Came;
+
+/// CPUs that the kernel's list may have: what bounds reading it.
+const MOST_CPUS: u32 = 1024;
+
+/// How long packets that are on their way may take to come out of the queues of the CPUs.
+const DRAINS_IN: Duration = Duration::from_secs(5);
+
+/// Bytes of `struct witness` before a packet's.
+const WITNESS_HEAD: usize = 16;
+
+/// Where a program runs, and with what.
+#[derive(Clone, Debug)]
+pub struct Wiring {
+    /// The interface whose packets are sequenced.
+    pub receives: String,
+    /// The program's port of these packets: 0, or 1.
+    pub port: u16,
+    /// The interface by which the packets of each port leave.
+    pub sends: Vec<(u16, String)>,
+    /// The CPU of each replica. Replicas may share one.
+    pub cpus: Vec<u32>,
+    /// Packets that the queue of a CPU holds; what comes to a full one is lost.
+    pub queue: u32,
+    /// Packets that are kept as they came, from the first one on, for a comparison with the interpreter.
+    pub witnesses: u32,
+}
+
+/// Why a program does not run at interfaces.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The object is not in the kernel.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// What is asked for cannot be.
+    #[error("{0}")]
+    Refused(String),
+    /// The kernel refuses it.
+    #[error("{what}: {error}")]
+    Failed {
+        /// What was tried.
+        what: String,
+        /// Why not.
+        error: io::Error,
+    },
+}
+
+/// What the sequencer has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sequenced {
+    /// Packets that got a number, from 0.
+    pub packets: u64,
+    /// Packets before which there was no room for history: dropped, without a number.
+    pub no_room: u64,
+}
+
+/// A program that runs at interfaces. Dropping it takes it off them.
+pub struct Live<'a> {
+    loaded: Loaded<'a>,
+    /// Holds the sequencer at its interface.
+    link: Option<OwnedFd>,
+    replicas: u32,
+}
+
+impl<'a> Live<'a> {
+    /// Loads an object of strategy `scr` and attaches its sequencer, in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// The interface has more than one receive queue, items of the other replicas do not fit in front of packets, a CPU or
+    /// an interface is not there, this process has no rights, or the driver has no XDP.
+    pub fn start(compiled: &'a Compiled, object: &[u8], wiring: &Wiring) -> Result<Live<'a>, LiveError> {
+        let failed_io = |what: String| move |error| LiveError::Failed { what, error };
+        check_cpus(compiled, &wiring.cpus)?;
+        let receives = &wiring.receives;
+        let no_interface = |name: &str| failed_io(format!("interface {name}"));
+        let from = interface::index(receives).map_err(no_interface(receives))?;
+        let queues = interface::receive_queues(receives).map_err(no_interface(receives))?;
+        if queues != 1 {
+            return Err(LiveError::Refused(format!(
+                "{receives} has {queues} receive queues, and a sequencer numbers the packets of one: `ethtool -L {receives} \
+                 combined 1` (a virtual pair: `rx 1`)"
+            )));
+        }
+        let replicas = wiring.cpus.len() as u32;
+        let mut cpu_of = wiring.cpus.clone();
+        cpu_of.resize(MAX_RING_ITEMS as usize + 1, 0);
+        let outside = if wiring.port == 1 { from } else { 0 };
+        let globals: [(&str, &[u32]); 4] = [
+            ("replicas", &[replicas]),
+            ("cpu_of", &cpu_of),
+            ("outside", &[outside]),
+            ("witnesses", &[wiring.witnesses]),
+        ];
+        // The kernel refuses a map of more CPUs than it was built for.
+        let places = wiring.cpus.iter().max().map_or(1, |cpu| cpu + 1);
+        let sizes = [("cpus", places), ("witness_map", wiring.witnesses.max(1)), ("sequencer_map", 1)];
+        let settings = Settings { replicas, globals: &globals, sizes: &sizes, programs: &[CORE, SEQUENCER] };
+        let mut loaded = Loaded::with(compiled, object, &settings)?;
+        let core = loaded.program(CORE)?.fd().map_err(program_failed(CORE))?.try_clone();
+        let core = core.map_err(failed_io(CORE.to_owned()))?;
+        let mut by_cpu = CpuMap::try_from(loaded.map_mut("cpus")?).map_err(map_failed("the map of CPUs"))?;
+        for cpu in &wiring.cpus {
+            let set = by_cpu.set(*cpu, wiring.queue, Some(&core), 0);
+            set.map_err(|error| failed(&format!("a queue of CPU {cpu}"))(&with_causes(&error)))?;
+        }
+        let mut by_port =
+            DevMap::try_from(loaded.map_mut("ports")?).map_err(map_failed("the map of ports"))?;
+        for (port, name) in &wiring.sends {
+            let index = interface::index(name).map_err(no_interface(name))?;
+            let set = by_port.set((*port).into(), index, None, 0);
+            set.map_err(|error| failed(&format!("port {port} at {name}"))(&with_causes(&error)))?;
+        }
+        let program = loaded.program(SEQUENCER)?.fd().map_err(program_failed(SEQUENCER))?;
+        let link = interface::attach(program.as_fd(), from).map_err(failed_io(format!(
+            "cannot attach the sequencer to {receives}: its driver lacks XDP, or there is a program already"
+        )))?;
+        Ok(Live { loaded, link: Some(link), replicas })
+    }
+
+    /// How many replicas there are.
+    pub fn replicas(&self) -> u32 {
+        self.replicas
+    }
+
+    /// What is in the kernel, to read state back.
+    pub fn loaded(&self) -> &Loaded<'a> {
+        &self.loaded
+    }
+
+    /// What the sequencer has done so far.
+    ///
+    /// # Errors
+    /// Its map cannot be read.
+    pub fn sequenced(&self) -> Result<Sequenced, LoadError> {
+        let value = self.loaded.whole("sequencer", 0)?;
+        let word = |at: usize| number(&value[at * 8..at * 8 + 8]) as u64;
+        Ok(Sequenced { packets: word(0), no_room: word(2) })
+    }
+
+    /// How far each replica is.
+    ///
+    /// # Errors
+    /// Its map cannot be read.
+    pub fn progress(&self) -> Result<Vec<Progress>, LoadError> {
+        (0..self.replicas).map(|replica| self.loaded.progress(replica)).collect()
+    }
+
+    /// A packet as it came, if it was among those to keep and no longer than [`WITNESS_BYTES`].
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn witness(&self, sequence: u32) -> Result<Option<Came>, LoadError> {
+        let value = self.loaded.whole("witness", sequence)?;
+        let length = number(&value[12..16]) as usize;
+        let bytes = value.get(WITNESS_HEAD..WITNESS_HEAD + length).filter(|bytes| !bytes.is_empty());
+        Ok(bytes.map(|bytes| Came {
+            time_ns: number(&value[..8]) as u64,
+            port: number(&value[8..12]) as u16,
+            bytes: bytes.to_vec(),
+        }))
+    }
+
+    /// Takes the sequencer off its interface, and waits until the replicas have had all packets that are in their queues.
+    ///
+    /// # Errors
+    /// A map cannot be read.
+    pub fn stop(&mut self) -> Result<(), LoadError> {
+        self.link = None;
+        let until = Instant::now() + DRAINS_IN;
+        let mut before = None;
+        loop {
+            let now = (self.sequenced()?, self.progress()?);
+            let taken: u64 = now.1.iter().map(|progress| progress.packets).sum();
+            // What is lost never comes: then nothing changes any more.
+            if taken == now.0.packets || before.as_ref() == Some(&now) || Instant::now() > until {
+                return Ok(());
+            }
+            before = Some(now);
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+/// CPUs of replicas: online, and no more than the items fit for.
+fn check_cpus(compiled: &Compiled, cpus: &[u32]) -> Result<(), LiveError> {
+    let refused = |message: String| Err(LiveError::Refused(message));
+    let (asked, item) = (cpus.len(), compiled.item.bytes);
+    let most = most_replicas(&compiled.item) as usize;
+    if asked == 0 || compiled.item.bytes == 0 {
+        return refused(
+            "a sequencer takes at least one CPU, and a program that was compiled for `scr`".to_owned(),
+        );
+    }
+    if most < 2 {
+        return refused(format!(
+            "history does not fit: a packet has {HEADROOM} bytes in front of it, and the header takes {HEADER_BYTES} and one item \
+             {item}"
+        ));
+    }
+    if asked > most {
+        return refused(format!(
+            "{asked} replicas, and {most} are the most here: a packet has {HEADROOM} bytes in front of it, and history takes \
+             {HEADER_BYTES} and {item} for each other replica\nGive fewer CPUs."
+        ));
+    }
+    let online = online(&fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default());
+    match cpus.iter().find(|cpu| !online.is_empty() && !online.contains(cpu)) {
+        Some(cpu) => refused(format!("CPU {cpu} is not online")),
+        None => Ok(()),
+    }
+}
+
+/// Numbers of a list of the kernel's: `0-3,5`.
+fn online(list: &str) -> BTreeSet<u32> {
+    let ranges = list.trim().split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    });
+    ranges.flatten().take(MOST_CPUS as usize).collect()
+}
+
+fn map_failed(what: &str) -> impl Fn(MapError) -> LoadError {
+    let what = what.to_owned();
+    move |error| failed(&what)(&with_causes(&error))
+}
+
+fn program_failed(what: &str) -> impl Fn(ProgramError) -> LoadError {
+    let what = what.to_owned();
+    move |error| failed(&what)(&with_causes(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_read() {
+        assert_eq!(online("0-2,5\n"), BTreeSet::from([0, 1, 2, 5]));
+        assert_eq!(online(""), BTreeSet::new());
+    }
+}

@@ -1,0 +1,123 @@
+//! The sequencer as an XDP program: it stamps a packet, puts the items of the packets before it in front, and gives it to the
+//! next CPU in turn.
+
+use crate::expression::store;
+use crate::history::{HEADER_BYTES, Item, MAX_RING_ITEMS};
+use crate::names::Names;
+use crate::writer::Writer;
+
+/// Bytes that a packet has in front of it for history: what a driver leaves (256), less what the kernel keeps there when the
+/// packet goes to another CPU.
+pub const HEADROOM: usize = 216;
+
+/// Bytes of the longest packet that is kept for [`crate::live::Live::witness`]; a mask of bits, too.
+pub const WITNESS_BYTES: usize = 0x7ff;
+
+/// Replicas for which the items of the other ones fit in front of a packet.
+pub fn most_replicas(item: &Item) -> u32 {
+    let items = (HEADROOM - HEADER_BYTES) / item.bytes.max(1);
+    (items as u32).min(MAX_RING_ITEMS) + 1
+}
+
+/// Writes what is set where the object is loaded.
+pub fn globals(out: &mut Writer<'_>) {
+    out.line("// For the sequencer, set too: how many replicas there are, the CPU of each, and packets that are kept as they came.");
+    out.line("const volatile u32 replicas = 1;");
+    out.line(format!("const volatile u32 cpu_of[{}] = {{}};", MAX_RING_ITEMS + 1));
+    out.line("const volatile u32 witnesses = 0;");
+}
+
+/// Writes the sequencer's program.
+pub fn write(names: &Names, item: &Item, out: &mut Writer<'_>) {
+    if most_replicas(item) < 2 {
+        return out.line("// No sequencer: not one item fits in front of a packet.");
+    }
+    out.line("// The CPUs of the replicas, each with paceline_core.");
+    out.line("struct {");
+    out.line("NUMBER(type, MAP_CPUMAP);");
+    out.line("NUMBER(max_entries, 1); // set where it is loaded");
+    out.line("TYPE(key, u32);");
+    out.line("struct { u32 queue; int program; } *value;");
+    out.line("} cpus SEC(\".maps\");");
+    out.line("");
+    out.line("enum { RING_MASK = 0xff };");
+    out.line("// What the sequencer knows. `front` is what goes before a packet: the header, then the ring.");
+    out.line("struct sequencer {");
+    out.line("u64 next, time_ns;");
+    out.line("u64 no_room; // packets for whose history there was no room: dropped, without a number");
+    out.line("u8 front[HISTORY_BYTES + RING_MASK + 1 + ITEM_BYTES];");
+    out.line("};");
+    crate::state::map("sequencer", out);
+    out.line("// A packet as it came, for tests.");
+    out.line(format!("enum {{ WITNESS_BYTES = {} }};", WITNESS_BYTES));
+    out.line("struct witness {");
+    out.line("u64 time_ns;");
+    out.line("u32 port, length;");
+    out.line("u8 bytes[WITNESS_BYTES + 1];");
+    out.line("};");
+    crate::state::map("witness", out);
+    out.line("INLINE void keep(const struct packet *p, u8 *item) {");
+    for part in &item.parts {
+        let value = format!("p->{}", names.field(part.field));
+        let lines = store("item", part.offset as u32 * 8, part.bytes as u32 * 8, &value);
+        lines.into_iter().for_each(|line| out.line(line));
+    }
+    out.line("(void)p, (void)item;");
+    out.end();
+    out.line("// SCR, section 3.3. It runs at one receive queue of one interface, so never twice at once.");
+    out.line("SEC(\"xdp\") int paceline_sequencer(struct xdp_md *ctx) {");
+    out.line(
+        "u32 first = 0, ring_items = replicas - 1, front_bytes = HISTORY_BYTES + ring_items * ITEM_BYTES;",
+    );
+    out.line("struct sequencer *q = map_lookup(&sequencer_map, &first);");
+    out.line("if (!q || !replicas || replicas > MAX_RING_ITEMS + 1 || front_bytes > HISTORY_BYTES + RING_MASK + 1)");
+    out.line("    return XDP_ABORTED;");
+    out.line("u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end;");
+    out.line(
+        "u64 sequence = q->next, port = outside && ctx->ingress_ifindex == outside, time_ns = clock_ns();",
+    );
+    out.line("if (time_ns < q->time_ns)");
+    out.line("    time_ns = q->time_ns;");
+    out.line("u8 item[ITEM_BYTES] = {};");
+    out.line("struct packet p = {};");
+    out.line("struct state s = {};");
+    out.line("arrive(&p, &s, data, end, port, time_ns);");
+    out.line("keep(&p, item);");
+    out.line("u32 which = sequence;");
+    out.line("u64 length = end - data, kept = length;");
+    out.line("BOUNDED(kept, WITNESS_BYTES);");
+    out.line("struct witness *w = sequence < witnesses ? map_lookup(&witness_map, &which) : 0;");
+    out.line("if (w && kept && kept == length && !load_bytes(ctx, 0, w->bytes, kept)) {");
+    out.line("w->time_ns = time_ns;");
+    out.line("w->port = port;");
+    out.line("w->length = kept;");
+    out.line("}");
+    out.line("if (adjust_head(ctx, -(int)front_bytes)) {");
+    out.line("q->no_room++;");
+    out.line("return XDP_DROP;");
+    out.line("}");
+    out.line("u64 count = sequence < ring_items ? sequence : ring_items;");
+    out.line("u32 replica = sequence % replicas & MAX_RING_ITEMS;");
+    out.line("put32(q->front, HISTORY_MAGIC);");
+    out.line("put32(q->front + 4, HISTORY_VERSION << 24 | HISTORY_ETHERNET);");
+    out.line("put64(q->front + 8, sequence);");
+    out.line("put64(q->front + 16, time_ns);");
+    out.line("put64(q->front + 24, LAYOUT);");
+    out.line("put16(q->front + 32, ITEM_BYTES);");
+    out.line("put16(q->front + 34, ring_items);");
+    out.line("put16(q->front + 36, count);");
+    out.line("put16(q->front + 38, count ? (sequence - count) % ring_items : 0);");
+    out.line("put16(q->front + 40, replica);");
+    out.line("put16(q->front + 42, port);");
+    out.line("if (store_bytes(ctx, 0, q->front, front_bytes))");
+    out.line("    return XDP_ABORTED;");
+    out.line("if (ring_items) {");
+    out.line("u64 at = sequence % ring_items * ITEM_BYTES;");
+    out.line("BOUNDED(at, RING_MASK);");
+    out.line("__builtin_memcpy(q->front + HISTORY_BYTES + at, item, ITEM_BYTES);");
+    out.line("}");
+    out.line("q->next = sequence + 1;");
+    out.line("q->time_ns = time_ns;");
+    out.line("return redirect_map(&cpus, cpu_of[replica], XDP_DROP);");
+    out.end();
+}

@@ -1,0 +1,106 @@
+//! Programs behind the XDP sequencer, live between namespaces: what leaves, and the state of every replica, is what the
+//! interpreter says of what came, and faults are found.
+
+use paceline_xdp::Strategy;
+use paceline_xdp::live::LiveError;
+use paceline_xdp::load::LoadError;
+
+use crate::common::{compiled, example, object, random_packets};
+use crate::rig::{Outcome, Rig};
+
+/// Packets that the queue of a CPU holds.
+const QUEUE: u32 = 2048;
+
+/// Runs an example with so many replicas on two CPUs, after a change of its C; nothing, with a word why, where it cannot.
+/// `label` is the test's own.
+fn outcome(label: &str, name: &str, replicas: u32, change: &dyn Fn(String) -> String) -> Option<Outcome> {
+    let program = example(name);
+    let mut compiled = compiled(&program, Strategy::Scr);
+    compiled.c = change(compiled.c);
+    let object = object(&compiled, &format!("live-{label}"))?;
+    let rig = Rig::new(label)?;
+    let frames: Vec<Vec<u8>> = random_packets(23, 3000).into_iter().map(|packet| packet.bytes).collect();
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32).min(2);
+    let cpus: Vec<u32> = (0..replicas).map(|replica| replica % cpus).collect();
+    let started = rig.start(&compiled, &object, &cpus, QUEUE, frames.len() as u32);
+    let mut live = match started {
+        Err(LiveError::Load(LoadError::NoRights(why))) => {
+            eprintln!("skipped: no rights to load BPF programs: {why}");
+            return None;
+        }
+        started => started.unwrap_or_else(|error| panic!("{name}: {error}")),
+    };
+    let outcome = rig.run(&program, &mut live, &frames).expect("the maps");
+    println!(
+        "{name}, {replicas} replicas: {:?} {:?}\n{}",
+        outcome.sequenced, outcome.progress, outcome.verdict
+    );
+    Some(outcome)
+}
+
+#[test]
+fn two_replicas_between_namespaces_equal_the_interpreter() {
+    for name in ["port_knocking", "token_bucket"] {
+        let Some(outcome) = outcome("two", name, 2, &|c| c) else { return };
+        assert!(outcome.verdict.is_equal(), "{name}: {}", outcome.verdict);
+        assert_eq!(outcome.lost(), 0);
+        // A busy machine may lose some before the sequencer.
+        assert!(outcome.verdict.came > 2000 && outcome.verdict.left > 20, "{}", outcome.verdict);
+        assert!(outcome.progress.iter().all(|progress| progress.packets > 900 && progress.missed == 0));
+    }
+}
+
+#[test]
+fn as_many_replicas_as_fit_in_front_equal_the_interpreter() {
+    let Some(outcome) = outcome("many", "port_knocking", 16, &|c| c) else { return };
+    assert!(outcome.verdict.is_equal(), "{}", outcome.verdict);
+}
+
+/// Whether a fault that is planted in the C is found in the state of the replicas.
+fn is_found(label: &str, replicas: u32, from: &str, to: &str) {
+    let planted = |c: String| {
+        assert!(c.contains(from), "{from}");
+        c.replace(from, to)
+    };
+    // Its state forgets nothing, as port knocking's does.
+    let Some(outcome) = outcome(label, "token_bucket", replicas, &planted) else { return };
+    assert!(!outcome.verdict.is_equal(), "{}", outcome.verdict);
+    assert!(!outcome.verdict.differences.is_empty(), "{}", outcome.verdict);
+}
+
+#[test]
+fn an_item_missing_live_is_found() {
+    is_found("missing", 2, "put16(q->front + 36, count);", "put16(q->front + 36, sequence % 5 ? count : 0);");
+}
+
+#[test]
+fn a_pair_swapped_live_is_found() {
+    let oldest = "count ? (sequence - count) % ring_items : 0";
+    let planted = format!("(({oldest}) + (sequence % 5 == 4)) % ring_items");
+    is_found("swapped", 3, oldest, &planted);
+}
+
+#[test]
+fn a_replica_that_skips_its_own_step_live_is_found() {
+    let own = "s.progress->packets++;";
+    let run = "u64 leaves = run(&p, &s, packet, end, h.port, h.time_ns);\n    ";
+    let skips = "s.progress->packets++;\n    if (h.sequence % 5 == 4)\n        return XDP_DROP;\n    u64 leaves = run(&p, &s, packet, end, h.port, h.time_ns);";
+    is_found("skipped", 2, &format!("{run}{own}"), skips);
+}
+
+/// What cannot run is refused at the start, with what to do.
+#[test]
+fn what_cannot_be_sequenced_is_refused() {
+    let program = example("port_knocking");
+    let compiled = compiled(&program, Strategy::Scr);
+    let Some(object) = object(&compiled, "live-refused") else { return };
+    let Some(rig) = Rig::with_queues("refused", 2) else { return };
+    let said = |cpus: &[u32]| match rig.start(&compiled, &object, cpus, QUEUE, 0) {
+        Ok(_) => "started".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    assert!(said(&[0]).contains("m0 has 2 receive queues"), "{}", said(&[0]));
+    assert!(said(&[0; 17]).contains("17 replicas, and 16 are the most here"), "{}", said(&[0; 17]));
+    assert!(said(&[]).contains("at least one CPU"), "{}", said(&[]));
+    assert!(said(&[1023]).contains("CPU 1023 is not online"), "{}", said(&[1023]));
+}
