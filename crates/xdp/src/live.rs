@@ -21,6 +21,9 @@ use crate::verdict::Came;
 /// CPUs that the kernel's list may have: what bounds reading it.
 const MOST_CPUS: u32 = 1024;
 
+/// Packets that the kernel lets the queue of a CPU hold.
+const MOST_QUEUED: u32 = 16384;
+
 /// How long packets that are on their way may take to come out of the queues of the CPUs.
 const DRAINS_IN: Duration = Duration::from_secs(5);
 
@@ -89,6 +92,9 @@ impl<'a> Live<'a> {
     pub fn start(compiled: &'a Compiled, object: &[u8], wiring: &Wiring) -> Result<Live<'a>, LiveError> {
         let failed_io = |what: String| move |error| LiveError::Failed { what, error };
         check_cpus(compiled, &wiring.cpus)?;
+        if !(1..=MOST_QUEUED).contains(&wiring.queue) {
+            return Err(LiveError::Refused(format!("the queue of a CPU holds 1 to {MOST_QUEUED} packets")));
+        }
         let receives = &wiring.receives;
         let no_interface = |name: &str| failed_io(format!("interface {name}"));
         let from = interface::index(receives).map_err(no_interface(receives))?;

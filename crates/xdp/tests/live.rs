@@ -14,6 +14,16 @@ const QUEUE: u32 = 2048;
 /// Runs an example with so many replicas on two CPUs, after a change of its C; nothing, with a word why, where it cannot.
 /// `label` is the test's own.
 fn outcome(label: &str, name: &str, replicas: u32, change: &dyn Fn(String) -> String) -> Option<Outcome> {
+    outcome_with(label, name, replicas, QUEUE, change)
+}
+
+fn outcome_with(
+    label: &str,
+    name: &str,
+    replicas: u32,
+    queue: u32,
+    change: &dyn Fn(String) -> String,
+) -> Option<Outcome> {
     let program = example(name);
     let mut compiled = compiled(&program, Strategy::Scr);
     compiled.c = change(compiled.c);
@@ -22,7 +32,7 @@ fn outcome(label: &str, name: &str, replicas: u32, change: &dyn Fn(String) -> St
     let frames: Vec<Vec<u8>> = random_packets(23, 3000).into_iter().map(|packet| packet.bytes).collect();
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32).min(2);
     let cpus: Vec<u32> = (0..replicas).map(|replica| replica % cpus).collect();
-    let started = rig.start(&compiled, &object, &cpus, QUEUE, frames.len() as u32);
+    let started = rig.start(&compiled, &object, &cpus, queue, frames.len() as u32);
     let mut live = match started {
         Err(LiveError::Load(LoadError::NoRights(why))) => {
             eprintln!("skipped: no rights to load BPF programs: {why}");
@@ -88,6 +98,15 @@ fn a_replica_that_skips_its_own_step_live_is_found() {
     is_found("skipped", 2, &format!("{run}{own}"), skips);
 }
 
+/// The queue of a CPU that is full loses packets. They are counted, and what the replicas make of it is never called equal.
+#[test]
+fn what_a_full_queue_loses_is_told() {
+    let Some(outcome) = outcome_with("full", "token_bucket", 2, 1, &|c| c) else { return };
+    assert!(outcome.lost() > 0, "{:?}", outcome.progress);
+    assert!(outcome.progress.iter().any(|progress| progress.missed > 0), "{:?}", outcome.progress);
+    assert!(!outcome.verdict.is_equal(), "{}", outcome.verdict);
+}
+
 /// What cannot run is refused at the start, with what to do.
 #[test]
 fn what_cannot_be_sequenced_is_refused() {
@@ -101,6 +120,8 @@ fn what_cannot_be_sequenced_is_refused() {
     };
     assert!(said(&[0]).contains("m0 has 2 receive queues"), "{}", said(&[0]));
     assert!(said(&[0; 17]).contains("17 replicas, and 16 are the most here"), "{}", said(&[0; 17]));
+    let no_queue = rig.start(&compiled, &object, &[0], 0, 0).err().expect("refused").to_string();
+    assert!(no_queue.contains("1 to 16384 packets"), "{no_queue}");
     assert!(said(&[]).contains("at least one CPU"), "{}", said(&[]));
     assert!(said(&[1023]).contains("CPU 1023 is not online"), "{}", said(&[1023]));
 }
