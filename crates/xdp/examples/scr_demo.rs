@@ -1,5 +1,5 @@
-//! Port knocking behind the XDP sequencer, on two CPUs, between namespaces of its own: what left, and the state of both
-//! replicas, beside the interpreter.
+//! Port knocking behind the XDP sequencer, on two CPUs, between namespaces of its own, with full queues in the middle: what
+//! left, and the state of both replicas, beside the interpreter.
 //!
 //! ```sh
 //! ./x scr-xdp demo                                                       # as root
@@ -7,14 +7,16 @@
 //! ```
 //!
 //! It ends with `EQUALS the reference` and exit status 0, or says what differs and ends with 1. `QUEUE` is how many packets
-//! wait for a CPU; with few of them some are lost.
+//! wait for a CPU. The middle third of the packets is sent without a pause, and some of it is lost.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 use std::{env, fs, thread};
 
 use p4::{Options, lower};
+use paceline_xdp::load::Progress;
 use paceline_xdp::{Strategy, clang, compile};
 
 #[path = "../../live/tests/lab/mod.rs"]
@@ -39,7 +41,7 @@ fn demo() -> Result<bool, Box<dyn Error>> {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/p4");
     let path = arguments.next().map_or_else(|| examples.join("port_knocking.p4"), PathBuf::from);
     let packets: u32 = arguments.next().map_or(Ok(20_000), |text| text.parse())?;
-    let queue: u32 = arguments.next().map_or(Ok(2048), |text| text.parse())?;
+    let queue: u32 = arguments.next().map_or(Ok(16), |text| text.parse())?;
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let options = Options { include_dirs: vec![examples], ..Options::default() };
     let (program, _) = lower(&path.display().to_string(), &text, &options)?;
@@ -53,19 +55,20 @@ fn demo() -> Result<bool, Box<dyn Error>> {
     let online = thread::available_parallelism()?.get() as u32;
     let cpus: Vec<u32> = (0..2).map(|replica| replica % online).collect();
     let rig = rig::Rig::new("scr-demo").ok_or("it takes network namespaces")?;
-    let mut live = rig.start(&compiled, &object, &cpus, queue, packets)?;
+    let mut live = rig.start(&compiled, &object, &cpus, queue, packets, true)?;
     println!("{}, scr, on CPUs {cpus:?} behind the XDP sequencer of m0", program.name);
     println!("item of a packet: {} bytes: {}", compiled.item.bytes, compiled.item.layout());
     let frames: Vec<Vec<u8>> = (0..packets).map(frame).collect();
-    let outcome = rig.run(&program, &mut live, &frames)?;
+    let third = frames.len() / 3;
+    let pace = rig::Pace { burst: 8, pause: Duration::from_micros(250), storm: third..2 * third };
+    let outcome = rig.run(&program, &mut live, &frames, &pace)?;
     println!("sequenced: {} packets of {packets} that were sent", outcome.sequenced.packets);
     for (replica, progress) in outcome.progress.iter().enumerate() {
-        println!(
-            "replica {replica}: {} packets of its own, {} sent on, {} never seen",
-            progress.packets, progress.sent, progress.missed
-        );
+        let Progress { packets, sent, recovered, nobody, waited, .. } = progress;
+        println!("replica {replica}: {packets} packets of its own, {sent} sent on");
+        println!("    {recovered} of others from logs, {nobody} that no replica knows");
+        println!("    {waited} of its own dropped, because one before them was not settled yet");
     }
-    println!("lost at full queues: {}", outcome.lost());
     println!("{}", outcome.verdict);
     Ok(outcome.verdict.is_equal())
 }

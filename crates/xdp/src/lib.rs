@@ -25,6 +25,7 @@ mod map;
 mod names;
 mod parse;
 mod program;
+mod recovery;
 mod sequencer;
 pub mod state;
 mod strategy;

@@ -28,7 +28,7 @@ const MOST_QUEUED: u32 = 16384;
 const DRAINS_IN: Duration = Duration::from_secs(5);
 
 /// Bytes of `struct witness` before a packet's.
-const WITNESS_HEAD: usize = 16;
+const WITNESS_HEAD: usize = 24;
 
 /// Where a program runs, and with what.
 #[derive(Clone, Debug)]
@@ -45,6 +45,8 @@ pub struct Wiring {
     pub queue: u32,
     /// Packets that are kept as they came, from the first one on, for a comparison with the interpreter.
     pub witnesses: u32,
+    /// Whether replicas recover what full queues lose, from each other's logs.
+    pub recovers: bool,
 }
 
 /// Why a program does not run at interfaces.
@@ -109,11 +111,12 @@ impl<'a> Live<'a> {
         let mut cpu_of = wiring.cpus.clone();
         cpu_of.resize(MAX_RING_ITEMS as usize + 1, 0);
         let outside = if wiring.port == 1 { from } else { 0 };
-        let globals: [(&str, &[u32]); 4] = [
+        let globals: [(&str, &[u32]); 5] = [
             ("replicas", &[replicas]),
             ("cpu_of", &cpu_of),
             ("outside", &[outside]),
             ("witnesses", &[wiring.witnesses]),
+            ("recovers", &[u32::from(wiring.recovers)]),
         ];
         // The kernel refuses a map of more CPUs than it was built for.
         let places = wiring.cpus.iter().max().map_or(1, |cpu| cpu + 1);
@@ -181,6 +184,8 @@ impl<'a> Live<'a> {
             time_ns: number(&value[..8]) as u64,
             port: number(&value[8..12]) as u16,
             bytes: bytes.to_vec(),
+            was_delivered: value[16] & 1 != 0,
+            was_stepped: value[16] & 2 != 0,
         }))
     }
 

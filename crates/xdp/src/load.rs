@@ -90,12 +90,18 @@ pub struct ReadTable {
 pub struct Progress {
     /// The number of the packet that it expects next.
     pub next: u64,
-    /// Packets that it never saw: neither they nor their items came.
+    /// Packets that it stepped on without: neither they nor their items came, and no log had them.
     pub missed: u64,
     /// Its own packets, behind a cpumap.
     pub packets: u64,
-    /// Of these, those that it sent on.
+    /// Own packets that it sent on.
     pub sent: u64,
+    /// Items that it took from the logs of others.
+    pub recovered: u64,
+    /// Packets that no replica got, nor their items: none of them steps these.
+    pub nobody: u64,
+    /// Own packets that it dropped, because one before them was not settled yet. Their items it steps later.
+    pub waited: u64,
 }
 
 /// What is loaded of an object, and with what.
@@ -233,9 +239,17 @@ impl<'a> Loaded<'a> {
     /// # Errors
     /// The map cannot be read.
     pub fn progress(&self, replica: u32) -> Result<Progress, LoadError> {
-        let value = self.read("progress", replica, 32)?;
+        let value = self.read("progress", replica, 56)?;
         let word = |at: usize| number(&value[at * 8..at * 8 + 8]) as u64;
-        Ok(Progress { next: word(0), missed: word(1), packets: word(2), sent: word(3) })
+        Ok(Progress {
+            next: word(0),
+            missed: word(1),
+            packets: word(2),
+            sent: word(3),
+            recovered: word(4),
+            nobody: word(5),
+            waited: word(6),
+        })
     }
 
     /// Packets whose item never came to a replica.
@@ -285,7 +299,9 @@ fn maps(compiled: &Compiled) -> Vec<String> {
     let registers = compiled.registers.iter().map(|(name, ..)| name);
     let counters = compiled.counters.iter().map(|(name, _)| name);
     let all = tables.chain(registers).chain(counters).map(String::as_str);
-    all.chain(["progress"]).map(|name| format!("{name}_map")).collect()
+    // The last of them is there with `scr` alone.
+    let has_log = compiled.c.contains("} log_map SEC");
+    all.chain(["progress"]).chain(has_log.then_some("log")).map(|name| format!("{name}_map")).collect()
 }
 
 /// Bytes of the ring in front of a packet, as its header says.

@@ -10,6 +10,10 @@ const TAKEN: [&str; 12] = [
     "unsigned",
 ];
 
+/// Structures of the program in C that are no object's.
+const STRUCTURES: [&str; 8] =
+    ["packet", "state", "progress", "history", "item", "log", "sequencer", "witness"];
+
 /// A name in C for each field, header, state, action and object.
 pub struct Names {
     fields: Vec<String>,
@@ -32,7 +36,7 @@ pub struct Names {
 impl Names {
     /// The names of a program; no two of one kind are equal.
     pub fn of(program: &Program) -> Names {
-        let mut objects = HashSet::new();
+        let mut objects = HashSet::from(STRUCTURES.map(str::to_owned));
         let mut object = |name: &str| unique(name, &mut objects);
         let mu_tables = program.mu_tables.iter().map(|table| object(&table.name)).collect();
         let registers = program.registers.iter().map(|register| object(&register.name)).collect();

@@ -10,6 +10,8 @@ enum { MAP_DEVMAP = 14, MAP_CPUMAP = 16 };
 static u32 (*const cpu_number)(void) = (void *)8;
 /* Bytes from and to a packet, at any offset: Linux 5.18. */
 static long (*const store_bytes)(struct xdp_md *packet, u32 at, const void *from, u32 bytes) = (void *)190;
+/* Calls a function so many times, with the number of the call and a pointer: Linux 5.17. */
+static long (*const loop)(u32 times, void *function, void *of, u64 flags) = (void *)181;
 /* The port of packets that are dropped, as in v1model. */
 enum { DROP_PORT = 511 };
 

@@ -8,6 +8,7 @@ use crate::hint::Hints;
 use crate::history::{Item, MAX_RING_ITEMS, Slice};
 use crate::names::Names;
 use crate::parse;
+use crate::recovery;
 use crate::sequencer;
 use crate::state;
 use crate::strategy::Strategy;
@@ -57,9 +58,14 @@ pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item) -
     }
     whole(program, names, out);
     history(names, item, scr, out);
+    if scr {
+        sequencer::items(names, item, out);
+        recovery::logs(out);
+        recovery::write(out);
+    }
     entries(scr, out);
     if scr {
-        sequencer::write(names, item, out);
+        sequencer::write(item, out);
     }
     out.line("char LICENSE[] SEC(\"license\") = \"Dual MIT/GPL\";");
     std::mem::replace(out, Writer::new(program)).finish()
@@ -203,7 +209,6 @@ fn entries(scr: bool, out: &mut Writer<'_>) {
     if scr {
         with_history(scr, out);
         out.line("u64 leaves = run(&p, &s, packet, end, h.port, h.time_ns);");
-        out.line("s.progress->packets++;");
         out.line("if (leaves == DROP_PORT || adjust_head(ctx, packet - data))");
         out.line("    return XDP_DROP;");
         out.line("s.progress->sent++;");
@@ -229,13 +234,22 @@ fn with_history(scr: bool, out: &mut Writer<'_>) {
     out.line("if (!read_history(&h, data, end) || !find_state(&s, h.replica))");
     out.line("    return XDP_ABORTED;");
     if scr {
-        out.line("if (!catch_up(&s, &h, data + HISTORY_BYTES, end))");
-        out.line("    return XDP_ABORTED;");
         out.line("u8 *packet = data + HISTORY_BYTES + h.ring_items * ITEM_BYTES;");
+        out.line("if (packet > end)");
+        out.line("    return XDP_ABORTED;");
+        out.line("s.progress->packets++;");
+        out.line("see(h.sequence, CAME);");
+        out.line("int is_ready = recovers ? recover(ctx, &s, &h, packet, end)");
+        out.line("                        : catch_up(&s, &h, data + HISTORY_BYTES, end);");
+        out.line("if (is_ready != 1)");
+        out.line("    return is_ready ? XDP_DROP : XDP_ABORTED;");
+        out.line("see(h.sequence, CAME | STEPPED);");
     } else {
         out.line("u8 *packet = data + HISTORY_BYTES;");
     }
-    out.line("if (packet > end)");
-    out.line("    return XDP_ABORTED;");
+    if !scr {
+        out.line("if (packet > end)");
+        out.line("    return XDP_ABORTED;");
+    }
     out.line("struct packet p = {};");
 }

@@ -25,10 +25,40 @@ pub fn globals(out: &mut Writer<'_>) {
     out.line("const volatile u32 replicas = 1;");
     out.line(format!("const volatile u32 cpu_of[{}] = {{}};", MAX_RING_ITEMS + 1));
     out.line("const volatile u32 witnesses = 0;");
+    out.line("// Whether replicas recover what they lose.");
+    out.line("const volatile u32 recovers = 0;");
+}
+
+/// Writes what takes a packet's item, and the packets that are kept as they came.
+pub fn items(names: &Names, item: &Item, out: &mut Writer<'_>) {
+    out.line("// A packet as it came, for a comparison with the interpreter.");
+    out.line(format!("enum {{ WITNESS_BYTES = {} }};", WITNESS_BYTES));
+    out.line("struct witness {");
+    out.line("u64 time_ns;");
+    out.line("u32 port, length;");
+    out.line("u64 seen; // whether its replica got it, and whether it did with it what the program says");
+    out.line("u8 bytes[WITNESS_BYTES + 1];");
+    out.line("};");
+    crate::state::map("witness", out);
+    out.line("enum { CAME = 1, STEPPED = 2 };");
+    out.line("INLINE void see(u64 sequence, u64 seen) {");
+    out.line("u32 which = sequence;");
+    out.line("struct witness *w = sequence < witnesses ? map_lookup(&witness_map, &which) : 0;");
+    out.line("if (w)");
+    out.line("    w->seen = seen;");
+    out.end();
+    out.line("INLINE void keep(const struct packet *p, u8 *item) {");
+    for part in &item.parts {
+        let value = format!("p->{}", names.field(part.field));
+        let lines = store("item", part.offset as u32 * 8, part.bytes as u32 * 8, &value);
+        lines.into_iter().for_each(|line| out.line(line));
+    }
+    out.line("(void)p, (void)item;");
+    out.end();
 }
 
 /// Writes the sequencer's program.
-pub fn write(names: &Names, item: &Item, out: &mut Writer<'_>) {
+pub fn write(item: &Item, out: &mut Writer<'_>) {
     if most_replicas(item) < 2 {
         return out.line("// No sequencer: not one item fits in front of a packet.");
     }
@@ -46,24 +76,9 @@ pub fn write(names: &Names, item: &Item, out: &mut Writer<'_>) {
     out.line("u64 next, time_ns;");
     out.line("u64 no_room; // packets for whose history there was no room: dropped, without a number");
     out.line("u8 front[HISTORY_BYTES + RING_MASK + 1 + ITEM_BYTES];");
+    out.line("u8 item[ITEM_BYTES];");
     out.line("};");
     crate::state::map("sequencer", out);
-    out.line("// A packet as it came, for tests.");
-    out.line(format!("enum {{ WITNESS_BYTES = {} }};", WITNESS_BYTES));
-    out.line("struct witness {");
-    out.line("u64 time_ns;");
-    out.line("u32 port, length;");
-    out.line("u8 bytes[WITNESS_BYTES + 1];");
-    out.line("};");
-    crate::state::map("witness", out);
-    out.line("INLINE void keep(const struct packet *p, u8 *item) {");
-    for part in &item.parts {
-        let value = format!("p->{}", names.field(part.field));
-        let lines = store("item", part.offset as u32 * 8, part.bytes as u32 * 8, &value);
-        lines.into_iter().for_each(|line| out.line(line));
-    }
-    out.line("(void)p, (void)item;");
-    out.end();
     out.line("// SCR, section 3.3. It runs at one receive queue of one interface, so never twice at once.");
     out.line("SEC(\"xdp\") int paceline_sequencer(struct xdp_md *ctx) {");
     out.line(
@@ -78,11 +93,10 @@ pub fn write(names: &Names, item: &Item, out: &mut Writer<'_>) {
     );
     out.line("if (time_ns < q->time_ns)");
     out.line("    time_ns = q->time_ns;");
-    out.line("u8 item[ITEM_BYTES] = {};");
     out.line("struct packet p = {};");
     out.line("struct state s = {};");
     out.line("arrive(&p, &s, data, end, port, time_ns);");
-    out.line("keep(&p, item);");
+    out.line("keep(&p, q->item);");
     out.line("u32 which = sequence;");
     out.line("u64 length = end - data, kept = length;");
     out.line("BOUNDED(kept, WITNESS_BYTES);");
@@ -114,7 +128,7 @@ pub fn write(names: &Names, item: &Item, out: &mut Writer<'_>) {
     out.line("if (ring_items) {");
     out.line("u64 at = sequence % ring_items * ITEM_BYTES;");
     out.line("BOUNDED(at, RING_MASK);");
-    out.line("__builtin_memcpy(q->front + HISTORY_BYTES + at, item, ITEM_BYTES);");
+    out.line("__builtin_memcpy(q->front + HISTORY_BYTES + at, q->item, ITEM_BYTES);");
     out.line("}");
     out.line("q->next = sequence + 1;");
     out.line("q->time_ns = time_ns;");

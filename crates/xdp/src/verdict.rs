@@ -18,6 +18,10 @@ pub struct Came {
     pub port: u16,
     /// Its bytes.
     pub bytes: Vec<u8>,
+    /// Whether its replica got it: else the queue was full.
+    pub was_delivered: bool,
+    /// Whether its replica did with it what the program says: else it was dropped before, and only its item counts.
+    pub was_stepped: bool,
 }
 
 /// What a run came to beside the interpreter.
@@ -25,7 +29,11 @@ pub struct Came {
 pub struct Verdict {
     /// Packets that came.
     pub came: u64,
-    /// Packets that should have left.
+    /// Packets that their replicas did not get, or dropped because one before them was not settled yet.
+    pub lost: u64,
+    /// Lost packets that no replica was told of: nothing steps them, nor does the interpreter.
+    pub unknown: u64,
+    /// Packets that should have left, without the lost ones.
     pub expected: u64,
     /// Packets that left as they should.
     pub left: u64,
@@ -46,18 +54,16 @@ impl Verdict {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Verdict { came, expected, left, unexpected, inversions, differences } = self;
-        writeln!(
-            f,
-            "{came} packets came, {left} of the {expected} that should leave did, {unexpected} others did"
-        )?;
+        let Verdict { came, lost, unknown, expected, left, unexpected, inversions, differences } = self;
+        writeln!(f, "{came} packets came; lost: {lost}, of which no replica knows {unknown}")?;
+        writeln!(f, "{left} of the {expected} others that should leave did, {unexpected} more left")?;
         writeln!(f, "inversions: {inversions}")?;
         differences.iter().try_for_each(|difference| writeln!(f, "{difference}"))?;
         f.write_str(if self.is_equal() { "EQUALS the reference" } else { "DOES NOT EQUAL the reference" })
     }
 }
 
-/// Takes what came through the interpreter, and compares it with what left (port and bytes, in any order) and with the state
+/// Takes what came through the interpreter, without what no replica was told of, and compares it with what left (port and bytes, in any order) and with the state
 /// of all replicas, each as of the last packet that it stepped.
 ///
 /// # Errors
@@ -74,14 +80,27 @@ pub fn judge(
     let mut expected: HashMap<(u16, Vec<u8>), VecDeque<u64>> = HashMap::new();
     let mut numbers = Vec::new();
     for replica in 0..replicas {
-        numbers.push(loaded.progress(replica)?.next);
+        let progress = loaded.progress(replica)?;
+        numbers.push(progress.next);
+        if progress.missed > 0 {
+            let missed = progress.missed;
+            verdict.differences.push(format!("replica {replica}: it stepped on without {missed} items"));
+        }
     }
     for stepped in 0..=came.len() as u64 {
         for replica in (0..replicas).filter(|replica| numbers[*replica as usize] == stepped) {
             verdict.differences.extend(state_differs(&machine, loaded, replica)?);
         }
         let Some(packet) = came.get(stepped as usize) else { break };
-        for output in machine.packet(packet.port, &packet.bytes, packet.time_ns) {
+        verdict.lost += u64::from(!packet.was_stepped);
+        // Its own replica knows a packet, and so do those that get the next ones, which carry its item.
+        let told = came[stepped as usize..].iter().take(replicas as usize);
+        if !told.into_iter().any(|packet| packet.was_delivered) {
+            verdict.unknown += 1;
+            continue;
+        }
+        let outputs = machine.packet(packet.port, &packet.bytes, packet.time_ns);
+        for output in outputs.into_iter().filter(|_| packet.was_stepped) {
             verdict.expected += 1;
             expected.entry((output.port, output.bytes)).or_default().push_back(stepped);
         }

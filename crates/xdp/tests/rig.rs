@@ -7,6 +7,7 @@
 
 use std::io;
 use std::mem;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,8 +20,18 @@ use paceline_xdp::verdict::{Came, Verdict, judge};
 
 use crate::lab::{Lab, Namespace};
 
-/// Frames that are sent at once: less than the queue of a virtual interface holds.
-const BURST: usize = 64;
+/// How frames are sent.
+pub struct Pace {
+    /// Frames that are sent at once: less than the queue of a virtual interface holds.
+    pub burst: usize,
+    /// What comes between two bursts.
+    pub pause: Duration,
+    /// The frames between which there is no pause.
+    pub storm: Range<usize>,
+}
+
+/// What neither a virtual interface nor the queue of a CPU of [`Pace::burst`] frames loses.
+pub const PACED: Pace = Pace { burst: 64, pause: Duration::from_millis(2), storm: 0..0 };
 
 /// Three namespaces in a row.
 pub struct Rig {
@@ -36,13 +47,6 @@ pub struct Outcome {
     pub verdict: Verdict,
     pub sequenced: Sequenced,
     pub progress: Vec<Progress>,
-}
-
-impl Outcome {
-    /// Packets that got a number, and that no replica got as its own.
-    pub fn lost(&self) -> u64 {
-        self.sequenced.packets - self.progress.iter().map(|progress| progress.packets).sum::<u64>()
-    }
 }
 
 impl Rig {
@@ -74,6 +78,7 @@ impl Rig {
         cpus: &[u32],
         queue: u32,
         witnesses: u32,
+        recovers: bool,
     ) -> Result<Live<'a>, LiveError> {
         let wiring = Wiring {
             receives: "m0".to_owned(),
@@ -82,6 +87,7 @@ impl Rig {
             cpus: cpus.to_vec(),
             queue,
             witnesses,
+            recovers,
         };
         self.middle.inside(|| Live::start(compiled, object, &wiring))
     }
@@ -92,13 +98,16 @@ impl Rig {
         program: &Program,
         live: &mut Live<'_>,
         frames: &[Vec<u8>],
+        pace: &Pace,
     ) -> Result<Outcome, LoadError> {
         let sender = self.left.inside(|| Socket::open("l0")).expect("a socket at l0");
         let receiver = self.right.inside(|| Socket::open("r0")).expect("a socket at r0");
         let mut left = Vec::new();
-        for burst in frames.chunks(BURST) {
+        for (number, burst) in frames.chunks(pace.burst).enumerate() {
             burst.iter().for_each(|frame| sender.send(frame));
-            thread::sleep(Duration::from_millis(2));
+            if !pace.storm.contains(&(number * pace.burst)) {
+                thread::sleep(pace.pause);
+            }
             receiver.receive(&mut left);
         }
         live.stop()?;
