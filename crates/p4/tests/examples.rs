@@ -13,7 +13,9 @@ fn examples() -> PathBuf {
 #[test]
 fn examples_pass_their_tests() {
     let mut programs = 0;
-    for entry in fs::read_dir(examples()).expect("examples") {
+    let folders = [examples(), examples().join("scr")];
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("examples"));
+    for entry in entries {
         let path = entry.expect("an entry").path();
         if path.extension().is_none_or(|extension| extension != "stf") {
             continue;

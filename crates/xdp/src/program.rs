@@ -211,7 +211,9 @@ fn entries(scr: bool, out: &mut Writer<'_>) {
         out.line("u64 leaves = run(&p, &s, packet, end, h.port, h.time_ns);");
         out.line("if (leaves == DROP_PORT || adjust_head(ctx, packet - data))");
         out.line("    return XDP_DROP;");
-        out.line("s.progress->sent++;");
+        out.line("long way = redirect_map(&ports, leaves, XDP_DROP);");
+        out.line("s.progress->sent += way == XDP_REDIRECT;");
+        out.line("return way;");
     } else {
         out.line("struct state s;");
         out.line("if (!find_state(&s, cpu_number()))");
@@ -222,8 +224,8 @@ fn entries(scr: bool, out: &mut Writer<'_>) {
         );
         out.line("if (leaves == DROP_PORT)");
         out.line("    return XDP_DROP;");
+        out.line("return redirect_map(&ports, leaves, XDP_DROP);");
     }
-    out.line("return redirect_map(&ports, leaves, XDP_DROP);");
     out.end();
 }
 

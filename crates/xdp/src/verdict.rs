@@ -39,7 +39,7 @@ pub struct Verdict {
     pub left: u64,
     /// Packets that left and should not have: other bytes, another port, once too often.
     pub unexpected: u64,
-    /// Packets that left behind one that came after them. XDP restores no order.
+    /// Packets that left by a port behind one that came after them. XDP restores no order.
     pub inversions: u64,
     /// The first difference of each replica whose state is not the interpreter's after the last packet that it stepped.
     pub differences: Vec<String>,
@@ -109,13 +109,14 @@ pub fn judge(
     verdict
         .differences
         .extend(past.map(|number| format!("a replica expects packet {number}, which never came")));
-    let mut last = 0;
+    let mut latest: HashMap<u16, u64> = HashMap::new();
     for packet in left {
         match expected.get_mut(packet).and_then(VecDeque::pop_front) {
             Some(number) => {
                 verdict.left += 1;
-                verdict.inversions += u64::from(number < last);
-                last = last.max(number);
+                let last = latest.entry(packet.0).or_default();
+                verdict.inversions += u64::from(number < *last);
+                *last = number.max(*last);
             }
             None => verdict.unexpected += 1,
         }

@@ -13,8 +13,21 @@ use paceline_xdp::verdict::state_differs;
 use paceline_xdp::{Compiled, Strategy, clang, compile};
 
 /// Examples whose programs are in the subset.
-pub const EXAMPLES: [&str; 6] =
-    ["port_knocking", "stateful_firewall", "token_bucket", "elephant", "syn_cookie", "nat_lb"];
+pub const EXAMPLES: [&str; 9] = [
+    "port_knocking",
+    "stateful_firewall",
+    "token_bucket",
+    "elephant",
+    "syn_cookie",
+    "nat_lb",
+    "scr/ddos",
+    "scr/heavy_hitter",
+    "scr/connection_tracker",
+];
+
+/// SCR's programs of Table 1.
+pub const TABLE_1: [&str; 5] =
+    ["scr/ddos", "scr/heavy_hitter", "scr/connection_tracker", "token_bucket", "port_knocking"];
 
 /// A packet and when it came, in ns, and by which port.
 pub struct Packet {

@@ -5,7 +5,7 @@ use paceline_xdp::Strategy;
 use paceline_xdp::live::LiveError;
 use paceline_xdp::load::LoadError;
 
-use crate::common::{compiled, example, object, random_packets};
+use crate::common::{TABLE_1, compiled, example, object, random_packets};
 use crate::rig::{Outcome, PACED, Rig};
 
 /// Packets that the queue of a CPU holds.
@@ -51,12 +51,12 @@ fn outcome_with(
 
 #[test]
 fn two_replicas_between_namespaces_equal_the_interpreter() {
-    for name in ["port_knocking", "token_bucket"] {
+    for name in TABLE_1 {
         let Some(outcome) = outcome("two", name, 2, &|c| c) else { return };
         assert!(outcome.verdict.is_equal(), "{name}: {}", outcome.verdict);
         assert_eq!(outcome.verdict.lost, 0);
         // A busy machine may lose some before the sequencer.
-        assert!(outcome.verdict.came > 2000 && outcome.verdict.left > 20, "{}", outcome.verdict);
+        assert!(outcome.verdict.came > 2000 && outcome.verdict.left > 10, "{}", outcome.verdict);
         assert!(outcome.progress.iter().all(|progress| progress.packets > 900 && progress.missed == 0));
     }
 }
@@ -110,7 +110,7 @@ fn what_a_full_queue_loses_is_told() {
 /// SCR's Algorithm 1: replicas take what a full queue lost from each other's logs.
 #[test]
 fn what_a_full_queue_loses_is_recovered() {
-    for (name, replicas) in [("token_bucket", 2), ("port_knocking", 2), ("token_bucket", 5)] {
+    for (name, replicas) in TABLE_1.map(|name| (name, 2)).into_iter().chain([("token_bucket", 5)]) {
         let label = format!("recovered-{replicas}");
         let Some(outcome) = outcome_with(&label, name, replicas, 1, true, &|c| c) else { return };
         assert!(outcome.verdict.lost > 0, "{}", outcome.verdict);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! left l0 ---- m0 middle m1 ---- r0 right
+//!                        m2 ---- r2
 //! ```
 #![allow(unsafe_code)]
 
@@ -56,8 +57,9 @@ impl Rig {
         let [left, middle, right] = ["left", "middle", "right"].map(|name| lab.namespace(name));
         lab.pair((&left, "l0"), (&middle, "m0"));
         lab.pair((&middle, "m1"), (&right, "r0"));
+        lab.pair((&middle, "m2"), (&right, "r2"));
         // What is redirected to a virtual interface arrives if its peer has GRO, or a program.
-        right.inside(|| set_gro("r0"));
+        right.inside(|| ["r0", "r2"].map(set_gro));
         Some(Rig { _lab: lab, left, middle, right })
     }
 
@@ -70,7 +72,7 @@ impl Rig {
         Some(Rig { _lab: lab, left, middle, right })
     }
 
-    /// Runs a program in the middle: port 0 of it is towards the left, port 1 towards the right.
+    /// Runs a program in the middle: port 0 of it is towards the left, ports 1 and 2 towards the right.
     pub fn start<'a>(
         &self,
         compiled: &'a Compiled,
@@ -83,7 +85,7 @@ impl Rig {
         let wiring = Wiring {
             receives: "m0".to_owned(),
             port: 0,
-            sends: vec![(1, "m1".to_owned())],
+            sends: vec![(1, "m1".to_owned()), (2, "m2".to_owned())],
             cpus: cpus.to_vec(),
             queue,
             witnesses,
@@ -101,28 +103,31 @@ impl Rig {
         pace: &Pace,
     ) -> Result<Outcome, LoadError> {
         let sender = self.left.inside(|| Socket::open("l0")).expect("a socket at l0");
-        let receiver = self.right.inside(|| Socket::open("r0")).expect("a socket at r0");
-        let mut left = Vec::new();
+        let receivers =
+            self.right.inside(|| [(1, "r0"), (2, "r2")].map(|(port, name)| (port, Socket::open(name))));
+        let receivers = receivers.map(|(port, socket)| (port, socket.expect("a socket on the right")));
+        let mut left: Vec<(u16, Vec<u8>)> = Vec::new();
+        let receive =
+            |left: &mut Vec<_>| receivers.iter().for_each(|(port, socket)| socket.receive(*port, left));
         for (number, burst) in frames.chunks(pace.burst).enumerate() {
             burst.iter().for_each(|frame| sender.send(frame));
             if !pace.storm.contains(&(number * pace.burst)) {
                 thread::sleep(pace.pause);
             }
-            receiver.receive(&mut left);
+            receive(&mut left);
         }
         live.stop()?;
         let until = Instant::now() + Duration::from_secs(5);
         let sent: u64 = live.progress()?.iter().map(|progress| progress.sent).sum();
         while (left.len() as u64) < sent && Instant::now() < until {
             thread::sleep(Duration::from_millis(5));
-            receiver.receive(&mut left);
+            receive(&mut left);
         }
         let sequenced = live.sequenced()?;
         let mut came: Vec<Came> = Vec::new();
         for number in 0..sequenced.packets as u32 {
             came.push(live.witness(number)?.expect("all are kept"));
         }
-        let left: Vec<(u16, Vec<u8>)> = left.into_iter().map(|bytes| (1, bytes)).collect();
         let verdict = judge(program, live.loaded(), live.replicas(), &came, &left)?;
         Ok(Outcome { verdict, sequenced, progress: live.progress()? })
     }
@@ -176,8 +181,8 @@ impl Socket {
         assert!(sent >= 0 || error.raw_os_error() == Some(libc::ENOBUFS), "{error}");
     }
 
-    /// Takes all frames that are there.
-    fn receive(&self, frames: &mut Vec<Vec<u8>>) {
+    /// Takes all frames that are there, as those of a port.
+    fn receive(&self, port: u16, frames: &mut Vec<(u16, Vec<u8>)>) {
         let mut bytes = vec![0_u8; 1 << 16];
         loop {
             // SAFETY: all bytes 0 is a valid `sockaddr_ll`.
@@ -189,7 +194,9 @@ impl Socket {
                 libc::recvfrom(self.fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0, address, &mut length)
             };
             match usize::try_from(got) {
-                Ok(got) if from.sll_pkttype != libc::PACKET_OUTGOING => frames.push(bytes[..got].to_vec()),
+                Ok(got) if from.sll_pkttype != libc::PACKET_OUTGOING => {
+                    frames.push((port, bytes[..got].to_vec()))
+                }
                 Ok(_) => {}
                 Err(_) => return,
             }
