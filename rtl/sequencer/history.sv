@@ -1,0 +1,87 @@
+// Holds the ring of items, a row of registers each, and makes the prefix of the next packet of it: the outer Ethernet
+// header if there is one, the fixed header, the ring (docs/history-format.md). One row changes for each packet.
+module history #(
+    // Cores that get packets in turn. The format ends at 64.
+    parameter int CORES = 8,
+    // Bit i: an item has byte i of the headers, bit 63 included.
+    parameter logic [63:0] MASK = 64'h8000000000000000,
+    // Bytes of an item: 8, and one for each bit.
+    parameter int ITEM = 9,
+    // Whether a prefix begins with an Ethernet header.
+    parameter bit HAS_ETHERNET = 0,
+    // Bytes of a prefix: 40, 14 if there is an Ethernet header, ITEM for each core but one.
+    parameter int PREFIX = 40
+) (
+    input  wire                clk,
+    // Synchronous, active low. After it the ring is empty and all bytes 0, and the next packet has number 0.
+    input  wire                resetn,
+
+    // An item goes in: that of the packet whose number `prefix` has. For one cycle.
+    input  wire                in_valid,
+    input  wire [ITEM*8-1:0]   in,
+
+    // What the prefix is for: a packet that came at this time, or a flush; and its core.
+    input  wire [63:0]         time_ns,
+    input  wire                is_flush,
+    input  wire [15:0]         core,
+    // Byte i is bits 8i + 7 to 8i.
+    output wire [PREFIX*8-1:0] prefix
+);
+
+  localparam int RING = CORES - 1;
+  localparam int HEADER_AT = HAS_ETHERNET ? 14 : 0;
+
+  logic [63:0] seq;
+  logic [15:0] count;
+  logic [15:0] next;
+
+  always_ff @(posedge clk) begin
+    if (!resetn) begin
+      seq <= 0;
+      count <= 0;
+      next <= 0;
+    end else if (in_valid) begin
+      seq <= seq + 64'd1;
+      if (count != 16'(RING)) count <= count + 16'd1;
+      // A ring without items stays at 0.
+      if (next + 16'd1 >= 16'(RING)) next <= 0;
+      else next <= next + 16'd1;
+    end
+  end
+
+  // In a ring that is not full the oldest item is in slot 0.
+  logic [15:0] oldest;
+  assign oldest = count == 16'(RING) ? next : 16'd0;
+
+  // In network order: bits 319 to 312 are byte 0.
+  wire [319:0] fixed;
+  assign fixed = {
+    32'h504c4849, 8'd1, 7'd0, is_flush, is_flush ? 16'd0 : 16'd1,
+    seq, time_ns, MASK, 16'(ITEM), 16'(RING), count, oldest
+  };
+  generate
+    for (genvar i = 0; i < 40; i++) begin : g_fixed
+      assign prefix[8*(HEADER_AT+i) +: 8] = fixed[8*(39-i) +: 8];
+    end
+    if (HAS_ETHERNET) begin : g_ethernet
+      assign prefix[111:0] = {16'hb588, 48'hffff00000002, core[7:0], core[15:8], 32'h00000002};
+    end else begin : g_none
+      wire unused;
+      assign unused = &{1'b0, core};
+    end
+    for (genvar slot = 0; slot < RING; slot++) begin : g_slot
+      logic [ITEM*8-1:0] row;
+      always_ff @(posedge clk) begin
+        if (!resetn) row <= '0;
+`ifdef FAULT_SLOT
+        // Planted: an item overwrites the newest one, not the oldest.
+        else if (in_valid && (next == 0 ? 16'(RING - 1) : next - 16'd1) == 16'(slot)) row <= in;
+`else
+        else if (in_valid && next == 16'(slot)) row <= in;
+`endif
+      end
+      assign prefix[8*(HEADER_AT+40+slot*ITEM) +: ITEM*8] = row;
+    end
+  endgenerate
+
+endmodule
