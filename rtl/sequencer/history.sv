@@ -20,8 +20,9 @@ module history #(
     input  wire                in_valid,
     input  wire [ITEM*8-1:0]   in,
 
-    // What the prefix is for: a packet that came at this time, or a flush; and its core.
+    // What the prefix is for: a packet that came at this time, and is refused for this reason, or 0; or a flush; and its core.
     input  wire [63:0]         time_ns,
+    input  wire [6:0]          refused,
     input  wire                is_flush,
     input  wire [15:0]         core,
     // Byte i is bits 8i + 7 to 8i.
@@ -56,7 +57,7 @@ module history #(
   // In network order: bits 319 to 312 are byte 0.
   wire [319:0] fixed;
   assign fixed = {
-    32'h504c4849, 8'd1, 7'd0, is_flush, is_flush ? 16'd0 : 16'd1,
+    32'h504c4849, 8'd1, refused, is_flush, is_flush ? 16'd0 : 16'd1,
     seq, time_ns, MASK, 16'(ITEM), 16'(RING), count, oldest
   };
   generate

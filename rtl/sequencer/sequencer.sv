@@ -136,11 +136,18 @@ module sequencer #(
   logic [15:0] core;
   logic [15:0] flush_core;
 
+  // What a receiver is told of its packet's fragments, although it would find this one itself: as `paceline sequence` does.
+  // Of a frame that is longer than the buffer it is not known yet.
+  wire [7:0] malformed_code;
+  wire [6:0] refused;
+  assign malformed_code = kept[KEPT*8-1 -: 8];
+  assign refused = !is_flush && item_valid && malformed_code == parsed::FRAGMENT_OVERFLOW ? malformed_code[6:0] : 7'd0;
+
   wire [PREFIX*8-1:0] prefix;
   history #(.CORES(CORES), .MASK(MASK), .ITEM(ITEM), .HAS_ETHERNET(HAS_ETHERNET), .PREFIX(PREFIX)) history (
       .clk(clk), .resetn(resetn),
       .in_valid(packet_ends), .in({kept, stamp}),
-      .time_ns(stamp), .is_flush(is_flush), .core(is_flush ? flush_core : core),
+      .time_ns(stamp), .refused(refused), .is_flush(is_flush), .core(is_flush ? flush_core : core),
       .prefix(prefix)
   );
 
