@@ -2,7 +2,7 @@
 // header if there is one, the fixed header, the ring (docs/history-format.md). One row changes for each packet.
 module history #(
     // Cores that get packets in turn. The format ends at 64.
-    parameter int CORES = 8,
+    parameter int CORES = 1,
     // Bit i: an item has byte i of the headers, bit 63 included.
     parameter logic [63:0] MASK = 64'h8000000000000000,
     // Bytes of an item: 8, and one for each bit.

@@ -53,7 +53,12 @@ module option_bytes #(
       if (skip != 0) begin
         skip = skip - 6'd1;
       end else if (!is_over && at < in.length && kind != 8'd1) begin
+`ifdef FAULT_OPTION
+        // Planted: an option may go past the header's end.
+        if (kind == 0 || at + 6'd1 >= in.length || length < 2) begin
+`else
         if (kind == 0 || at + 6'd1 >= in.length || length < 2 || length > {2'b0, in.length - at}) begin
+`endif
           is_over = 1;
         end else begin
           skip = length[5:0] - 6'd1;

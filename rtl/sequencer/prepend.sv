@@ -51,7 +51,7 @@ module prepend #(
   wire is_body;
   wire [7:0] body_bytes;
   wire goes_over;
-  assign is_prefix = !is_tail && (index < 16'(FULL) || is_alone);
+  assign is_prefix = !is_tail && (index != 16'(FULL) || is_alone);
   assign is_body = !is_tail && !is_prefix;
   assign body_bytes = beat_bytes + 8'(REST);
   assign goes_over = {1'b0, beat_bytes} + 9'(REST) > 9'(WIDTH);

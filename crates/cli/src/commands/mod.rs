@@ -39,6 +39,7 @@ pub mod inspect;
 pub mod nfs;
 pub mod p4;
 pub mod plan;
+pub mod rtl;
 pub mod run;
 pub mod sequence;
 pub mod sweep;
@@ -88,6 +89,8 @@ commands! {
         Plan(plan::PlanArgs),
         /// Check, compile and run programs in P4-16 with tables that the data plane writes
         P4(p4::P4Args),
+        /// Write hardware for a chain, in SystemVerilog
+        Rtl(rtl::RtlArgs),
         /// Emulate stateful pipelines in hardware, cycle by cycle
         Emulate(emulate::EmulateArgs),
         /// Measure on this machine

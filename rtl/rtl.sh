@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# What ./x rtl does once the tools are there; run it by that. usage:
+#   rtl/rtl.sh lint                  the modules as Verilator reads them, with all its warnings; seconds
+#   rtl/rtl.sh demo PACELINE OUT     captures/edge.pcap through the sequencer in hardware, and then `paceline verify`
+#   rtl/rtl.sh test PACELINE OUT     the sequencer beside `paceline sequence`, byte by byte, and with planted faults; minutes
+#   rtl/rtl.sh area OUT [ROWS...]    look-up tables, flip-flops and clock on an ECP5, for rings of 16, 32, 64 and 128 rows; an hour
+# PACELINE is the program, OUT a folder for what is built and written.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+main() {
+    local command=${1:-}
+    case $command in
+        lint | demo | test | area) "$command" "${@:2}" ;;
+        *) fail "no command '$command'; the head of rtl/rtl.sh lists them" ;;
+    esac
+}
+
+lint() {
+    local width
+    for width in 64 128; do
+        verilator --lint-only -Wall rtl/lint.vlt -f rtl/sequencer/files.f --top-module sequencer -GWIDTH=$width -GCORES=4
+    done
+}
+
+demo() { # paceline out
+    paceline=$1 out=$2
+    build knock examples/knock.toml 4 512 "" || fail "the hardware could not be built"
+    through knock captures/edge.pcap --gaps 20 --stalls 20
+    echo "+ $paceline verify examples/knock.toml --strategy scr --sequencer external --pcap-dir $out/knock.out"
+    "$paceline" verify examples/knock.toml --strategy scr --sequencer external --pcap-dir "$out/knock.out"
+}
+
+# Each line of hardware is held to the program over captures and over random frames, of which half have a defect somewhere; with
+# gaps where frames come in, and stalls where packets go out.
+test() { # paceline out
+    paceline=$1 out=$2
+    local chain=rtl/tests/headers.toml capture random=() failed=0 seed
+    mkdir -p "$out"
+    c++ -O1 -std=c++17 -Wall -Wextra -o "$out/frames" rtl/tests/frames.cpp
+    for seed in 1 2 3; do
+        "$out/frames" "$out/random-$seed.pcap" $seed 20000
+        random+=("$out/random-$seed.pcap")
+    done
+
+    build knock examples/knock.toml 8 512 "" || failed=1
+    # Every frame fits into the buffer, the longest too.
+    build headers $chain 5 1024 --ethernet -GBUFFER=2048 || failed=1
+    # Frames hardly ever fit: they leave while they come in.
+    build small $chain 1 512 "" -GBUFFER=16 -GFRAMES=2 || failed=1
+    [ $failed = 0 ] || fail "the hardware could not be built, see above"
+
+    equal knock examples/knock.toml 8 "" captures/edge.pcap || failed=1
+    equal knock examples/knock.toml 8 "" captures/edge.pcap --gaps 50 --stalls 10 --seed 1 || failed=1
+    equal knock examples/knock.toml 8 "" captures/edge.pcap --gaps 5 --stalls 60 --seed 2 || failed=1
+    says_equals knock examples/knock.toml || failed=1
+    for capture in captures/*.pcap; do
+        equal headers $chain 5 --ethernet "$capture" --gaps 10 --stalls 10 || failed=1
+        equal small $chain 1 "" "$capture" --gaps 30 --stalls 30 || failed=1
+    done
+    for capture in "${random[@]}"; do
+        equal headers $chain 5 --ethernet "$capture" || failed=1
+        equal headers $chain 5 --ethernet "$capture" --gaps 40 --stalls 5 --seed 3 || failed=1
+        equal headers $chain 5 --ethernet "$capture" --gaps 5 --stalls 40 --seed 4 || failed=1
+    done
+    says_equals headers $chain || failed=1
+
+    # Planted faults have to be found, by the bytes and by the verdict.
+    build slot examples/knock.toml 8 512 "" -DFAULT_SLOT || failed=1
+    if equal slot examples/knock.toml 8 "" captures/edge.pcap >/dev/null; then missed FAULT_SLOT "its bytes"; fi
+    if says_equals slot examples/knock.toml; then missed FAULT_SLOT verify; fi
+    build option $chain 5 1024 --ethernet -GBUFFER=2048 -DFAULT_OPTION || failed=1
+    if equal option $chain 5 --ethernet "${random[0]}" >/dev/null; then missed FAULT_OPTION "its bytes"; fi
+    [ $failed = 0 ] || fail "a check failed, see above"
+    echo "all equal; planted faults were found"
+}
+missed() { # fault, by what
+    echo "FAILED: the planted fault $1 is not seen in $2"
+    failed=1
+}
+
+# The hardware for a chain, with the harness that drives it.
+build() { # name chain cores bits flags-of-paceline arguments-of-verilator...
+    local name=$1 chain=$2 cores=$3 bits=$4 flags=() log=$out/$1.log
+    [ -z "$5" ] || flags+=("$5")
+    mkdir -p "$out"
+    "$paceline" rtl sequencer "$chain" --cores "$cores" --width "$bits" "${flags[@]}" --out "$out/$name.sv" || return
+    echo "+ verilator: $out/$name.sv ${*:6}"
+    verilator --cc --exe --build -j 0 -O3 --x-assign unique --x-initial unique rtl/lint.vlt -f rtl/sequencer/files.f "$out/$name.sv" \
+        --top-module "$(sed -n 's/^module \([^ ]*\).*/\1/p' "$out/$name.sv")" --prefix Vsequencer --Mdir "$out/$name.build" \
+        -CFLAGS "-O1 -std=c++17 -DCORES=$cores -DBYTES=$((bits / 8))" -GFLUSH_CYCLES=1000 "${@:6}" \
+        "$PWD/rtl/tests/sequencer.cpp" >"$log" 2>&1 || { cat "$log"; return 1; }
+}
+
+# A capture through the hardware `name`, into the folder `name`.out.
+through() { # name capture arguments-of-the-harness...
+    rm -rf "$out/$1.out"
+    echo "+ $1: $2 ${*:3}"
+    "$out/$1.build/Vsequencer" "$2" "$out/$1.out" "${@:3}"
+}
+
+equal() { # name chain cores flags-of-paceline capture arguments-of-the-harness...
+    local name=$1 chain=$2 cores=$3 capture=$5 flags=() file
+    [ -z "$4" ] || flags+=("$4")
+    through "$name" "$capture" "${@:6}" || return
+    rm -rf "$out/$name.expected"
+    "$paceline" sequence "$chain" --pcap "$capture" --cores "$cores" --history-version 1 "${flags[@]}" \
+        --out-dir "$out/$name.expected" >/dev/null || return
+    for file in "$out/$name.expected"/*; do
+        cmp "$file" "$out/$name.out/${file##*/}" || { echo "FAILED: $name, $capture: other bytes"; return 1; }
+    done
+}
+
+# `verify` over what the hardware wrote last.
+says_equals() { # name chain
+    "$paceline" verify "$2" --strategy scr --sequencer external --pcap-dir "$out/$1.out" >"$out/$1.verify" 2>&1 || return
+    head -1 "$out/$1.verify"
+    grep -q " EQUALS " "$out/$1.verify"
+}
+
+fail() { echo "rtl: $*" >&2 && exit 1; }
+
+main "$@"

@@ -1,0 +1,13 @@
+rtl/sequencer/parsed.sv
+rtl/sequencer/link_ip.sv
+rtl/sequencer/walk_word.sv
+rtl/sequencer/walker.sv
+rtl/sequencer/transport.sv
+rtl/sequencer/option_bytes.sv
+rtl/sequencer/options.sv
+rtl/sequencer/parser.sv
+rtl/sequencer/fifo.sv
+rtl/sequencer/item.sv
+rtl/sequencer/history.sv
+rtl/sequencer/prepend.sv
+rtl/sequencer/sequencer.sv
