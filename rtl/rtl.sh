@@ -17,9 +17,12 @@ main() {
 }
 
 lint() {
-    local width
+    local width cores
     for width in 64 128; do
-        verilator --lint-only -Wall rtl/lint.vlt -f rtl/sequencer/files.f --top-module sequencer -GWIDTH=$width -GCORES=4
+        for cores in 1 2 64; do
+            verilator --lint-only -Wall rtl/lint.vlt -f rtl/sequencer/files.f --top-module sequencer -GWIDTH=$width -GCORES=$cores \
+                -GHAS_ETHERNET=$((cores & 1)) || return
+        done
     done
 }
 

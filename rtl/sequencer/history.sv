@@ -7,8 +7,8 @@ module history #(
     parameter logic [63:0] MASK = 64'h8000000000000000,
     // Bytes of an item: 8, and one for each bit.
     parameter int ITEM = 9,
-    // Whether a prefix begins with an Ethernet header.
-    parameter bit HAS_ETHERNET = 0,
+    // 1 if a prefix begins with an Ethernet header, else 0.
+    parameter int HAS_ETHERNET = 0,
     // Bytes of a prefix: 40, 14 if there is an Ethernet header, ITEM for each core but one.
     parameter int PREFIX = 40
 ) (
@@ -30,7 +30,7 @@ module history #(
 );
 
   localparam int RING = CORES - 1;
-  localparam int HEADER_AT = HAS_ETHERNET ? 14 : 0;
+  localparam int HEADER_AT = HAS_ETHERNET != 0 ? 14 : 0;
 
   logic [63:0] seq;
   logic [15:0] count;
@@ -45,7 +45,7 @@ module history #(
       seq <= seq + 64'd1;
       if (count != 16'(RING)) count <= count + 16'd1;
       // A ring without items stays at 0.
-      if (next + 16'd1 >= 16'(RING)) next <= 0;
+      if (RING == 0 || next + 16'd1 == 16'(RING)) next <= 0;
       else next <= next + 16'd1;
     end
   end
@@ -64,7 +64,7 @@ module history #(
     for (genvar i = 0; i < 40; i++) begin : g_fixed
       assign prefix[8*(HEADER_AT+i) +: 8] = fixed[8*(39-i) +: 8];
     end
-    if (HAS_ETHERNET) begin : g_ethernet
+    if (HAS_ETHERNET != 0) begin : g_ethernet
       assign prefix[111:0] = {16'hb588, 48'hffff00000002, core[7:0], core[15:8], 32'h00000002};
     end else begin : g_none
       wire unused;

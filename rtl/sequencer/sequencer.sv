@@ -10,8 +10,8 @@ module sequencer #(
     parameter int CORES = 8,
     // Bit i: an item of history has byte i of the headers (docs/history-format.md, "Items of version 1"). Bit 63 counts as 1.
     parameter logic [63:0] HEADER_BYTES = 64'h8000000000000000,
-    // Whether a prefix begins with an outer Ethernet header.
-    parameter bit HAS_ETHERNET = 0,
+    // 1 if a prefix begins with an outer Ethernet header, else 0.
+    parameter int HAS_ETHERNET = 0,
     // So many cycles after the last packet each core gets a flush.
     parameter int FLUSH_CYCLES = 65536,
     // Beats that wait to go out; a power of two, 16 or more.
@@ -49,7 +49,7 @@ module sequencer #(
   endfunction
   localparam int KEPT = ones(MASK);
   localparam int ITEM = 8 + KEPT;
-  localparam int PREFIX = (HAS_ETHERNET ? 54 : 40) + (CORES - 1) * ITEM;
+  localparam int PREFIX = (HAS_ETHERNET != 0 ? 54 : 40) + (CORES - 1) * ITEM;
 
   // --- in ---
 
