@@ -31,7 +31,12 @@ module fifo #(
 
   wire is_in;
   wire is_fetched;
+`ifdef FAULT_FULL
+  // Planted: a full queue takes one more.
+  assign in_ready = 1;
+`else
   assign in_ready = count != (INDEX + 1)'(DEPTH);
+`endif
   assign is_in = in_valid && in_ready;
   assign is_fetched = count != 0 && (!out_valid || out_ready);
 

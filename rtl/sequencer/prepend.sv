@@ -85,7 +85,12 @@ module prepend #(
     end else begin : g_shifted
       // The last bytes of the frame's beat before.
       logic [REST*8-1:0] carry;
+`ifdef FAULT_CARRY
+      // Planted: what is carried over changes while nobody takes a beat.
+      always_ff @(posedge clk) if (beat_valid) carry <= beat[WIDTH*8-1 -: REST*8];
+`else
       always_ff @(posedge clk) if (beat_valid && beat_ready) carry <= beat[WIDTH*8-1 -: REST*8];
+`endif
       assign out = is_prefix ? slice : {beat[(WIDTH-REST)*8-1:0], is_first ? slice[REST*8-1:0] : carry};
     end
   endgenerate

@@ -184,7 +184,12 @@ module transport (
           h.malformed_code = parsed::TCP_TRUNCATED;
         end else begin
           h.src_port = be16(l4[0 +: 16]);
+`ifdef FAULT_PORTS
+          // Planted: the source's port in place of the destination's.
+          h.dst_port = be16(l4[0 +: 16]);
+`else
           h.dst_port = be16(l4[8*2 +: 16]);
+`endif
           h.seq = be32(l4[8*4 +: 32]);
           h.ack = be32(l4[8*8 +: 32]);
           h.sack = h.ack;
