@@ -57,7 +57,9 @@ whole() { # paceline out
     [ $failed = 0 ] || fail "the hardware could not be built, see above"
 
     equal knock examples/knock.toml 8 "" captures/edge.pcap || failed=1
+    says knock " 0 cycles without a beat" || failed=1
     equal knock examples/knock.toml 8 "" captures/edge.pcap --gaps 50 --stalls 10 --seed 1 || failed=1
+    says knock " 0 within a packet" || failed=1
     equal knock examples/knock.toml 8 "" captures/edge.pcap --gaps 5 --stalls 60 --seed 2 || failed=1
     says_equals knock examples/knock.toml || failed=1
     for capture in captures/*.pcap; do
@@ -105,7 +107,7 @@ build() { # name chain cores bits flags-of-paceline arguments-of-verilator...
 through() { # name capture arguments-of-the-harness...
     rm -rf "$out/$1.out"
     echo "+ $1: $2 ${*:3}"
-    "$out/$1.build/Vsequencer" "$2" "$out/$1.out" "${@:3}"
+    "$out/$1.build/Vsequencer" "$2" "$out/$1.out" "${@:3}" | tee "$out/$1.said"
 }
 
 equal() { # name chain cores flags-of-paceline capture arguments-of-the-harness...
@@ -118,6 +120,11 @@ equal() { # name chain cores flags-of-paceline capture arguments-of-the-harness.
     for file in "$out/$name.expected"/*; do
         cmp "$file" "$out/$name.out/${file##*/}" || { echo "FAILED: $name, $capture: other bytes"; return 1; }
     done
+}
+
+# What the harness said of the run before.
+says() { # name text
+    grep -q "$2" "$out/$1.said" || { echo "FAILED: $1 should say '$2'"; return 1; }
 }
 
 # `verify` over what the hardware wrote last.

@@ -2,7 +2,7 @@
 // does. usage: sequencer IN.pcap OUT_DIR [--seed N] [--gaps PERCENT] [--stalls PERCENT] [--limit FRAMES]
 //
 // Cores are those that the hardware was made for. Gaps are cycles in which no beat is offered, stalls those in which none is
-// taken, both drawn from the seed. Without them it says how many cycles packets took.
+// taken, both drawn from the seed.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -198,7 +198,7 @@ int main(int argc, char **argv) {
     uint8_t dest = 0;
     bool was_held = false;
     Beat held{};
-    uint64_t quiet = 0, beats = 0, first_in = 0, first_out = 0, last_out = 0, inner_gaps = 0;
+    uint64_t quiet = 0, beats = 0, first_in = 0, first_out = 0, last_out = 0, idle = 0, inner_idle = 0;
 
     while (packets < frames.size() || flushes < CORES) {
         if (!is_offered) {
@@ -215,7 +215,8 @@ int main(int argc, char **argv) {
         if (was_held && !(pins.top.m_axis_tvalid && pins.out() == held)) fail("a beat changed before it was taken");
         was_held = pins.top.m_axis_tvalid && !pins.top.m_axis_tready;
         if (was_held) held = pins.out();
-        if (!pins.top.m_axis_tvalid && !packet.empty()) inner_gaps++;
+        if (!pins.top.m_axis_tvalid && !packet.empty()) inner_idle++;
+        if (!pins.top.m_axis_tvalid && beats != 0 && packets < frames.size()) idle++;
         if (is_out) {
             const Beat beat = pins.out();
             if (!packet.empty() && beat.dest != dest) fail("tdest changed within a packet");
@@ -251,13 +252,9 @@ int main(int argc, char **argv) {
         quiet = is_in || is_out ? 0 : quiet + 1;
         if (quiet > 200000) fail("nothing moves: " + std::to_string(packets) + " of " + std::to_string(frames.size()) + " packets are out");
     }
-    std::printf("%zu packets, %zu flushes, %llu beats from cycle %llu to %llu", packets, flushes, (unsigned long long)beats,
-                (unsigned long long)first_out, (unsigned long long)last_out);
-    if (gaps == 0 && stalls == 0) {
-        std::printf("; the first came out %llu cycles after it was in; %llu cycles without a beat, %llu within a packet",
-                    (unsigned long long)(first_out - first_in), (unsigned long long)(last_out - first_out + 1 - beats),
-                    (unsigned long long)inner_gaps);
-    }
-    std::printf("\n");
+    std::printf("%zu packets, %zu flushes, %llu beats in %llu cycles, the first %llu cycles after its frame was in; %llu cycles without a beat, "
+                "%llu within a packet\n",
+                packets, flushes, (unsigned long long)beats, (unsigned long long)(last_out - first_out + 1),
+                (unsigned long long)(first_out - first_in), (unsigned long long)idle, (unsigned long long)inner_idle);
     return 0;
 }
