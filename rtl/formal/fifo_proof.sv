@@ -1,4 +1,4 @@
-// Nothing is lost, doubled or moved in a `fifo` of 4, whoever waits: elements are numbered as they go in, and have to come
+// Nothing is lost, doubled or moved in a `fifo` of 4, with gaps and back-pressure anywhere: elements are numbered as they go in, and have to come
 // out with the numbers that follow.
 module fifo_proof (
     input wire clk,

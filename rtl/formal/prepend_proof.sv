@@ -1,4 +1,4 @@
-// Each packet that `prepend` puts together is a whole prefix and all bytes of its frame, in order, whoever waits: bytes of
+// Each packet that `prepend` puts together is a whole prefix and all bytes of its frame, in order, with gaps and back-pressure anywhere: bytes of
 // frames are numbered as they come in, and those of prefixes by their place. Beats of 4 bytes, prefixes of 6.
 module prepend_proof (
     input wire clk,
