@@ -93,12 +93,14 @@ use wire::{Addr, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 use crate::PassOrDrop;
+use crate::common::is_neighbor_discovery;
+use crate::selector::Packet;
 
 mod rule;
 
 pub use rule::Action;
 
-use rule::{Packet, Rule};
+use rule::Rule;
 
 const DENIED_BY_RULE: u8 = 0;
 const DENIED_BY_DEFAULT: u8 = 1;
@@ -107,11 +109,6 @@ const TABLE_FULL: u8 = 2;
 const CONNECTIONS_ALLOWED: usize = 0;
 
 const RULES_MAX: usize = 1000;
-
-/// The hop limit of neighbour discovery: what a router passed on has less (RFC 4861 §7.1).
-const ON_LINK_HOP_LIMIT: u8 = 255;
-const NEIGHBOR_SOLICITATION: u8 = 135;
-const NEIGHBOR_ADVERTISEMENT: u8 = 136;
 
 /// Passes the connections that its rules allow: see the [module's page](self).
 #[derive(Clone, Debug)]
@@ -534,15 +531,6 @@ impl List {
         };
         self.texts.get(index).map_or(default, String::as_str).to_string()
     }
-}
-
-#[inline]
-fn is_neighbor_discovery(headers: &Headers) -> bool {
-    headers.protocol == protocol::ICMPV6
-        && headers.ttl == ON_LINK_HOP_LIMIT
-        && headers
-            .icmp()
-            .is_some_and(|icmp| matches!(icmp.kind, NEIGHBOR_SOLICITATION | NEIGHBOR_ADVERTISEMENT))
 }
 
 impl Timeouts {

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use nf::{DstAddr, FiveTuple, FlowKey, SrcAddr, Verdict};
 use serde::Deserialize;
-use wire::{Addr, Fields, Headers};
+use wire::{Addr, Fields, Headers, protocol};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 /// How many rows a report has where no option says otherwise.
@@ -33,6 +33,21 @@ impl PassOrDrop {
             PassOrDrop::Drop => Verdict::Drop(reason),
         }
     }
+}
+
+/// The hop limit of neighbour discovery: what a router passed on has less (RFC 4861 §7.1).
+const ON_LINK_HOP_LIMIT: u8 = 255;
+const NEIGHBOR_SOLICITATION: u8 = 135;
+const NEIGHBOR_ADVERTISEMENT: u8 = 136;
+
+/// Whether a packet is to IPv6 what ARP is to IPv4: a neighbour solicitation or advertisement from the link.
+#[inline]
+pub(crate) fn is_neighbor_discovery(headers: &Headers) -> bool {
+    headers.protocol == protocol::ICMPV6
+        && headers.ttl == ON_LINK_HOP_LIMIT
+        && headers
+            .icmp()
+            .is_some_and(|icmp| matches!(icmp.kind, NEIGHBOR_SOLICITATION | NEIGHBOR_ADVERTISEMENT))
 }
 
 /// A key that one function can be made for as well as for another, in no more bytes of metadata than

@@ -6,6 +6,7 @@
 //! | [`conntrack`] | connection | follows TCP connections, and drops what cannot belong to one | SCR Table 1, RFC 9293 |
 //! | [`ddos`] | source address | refuses sources that send too many packets | SCR Table 1 |
 //! | [`destination-policer`](policer) | destination address | holds the traffic to each address to a rate | FAJITA App. A.1, RFC 2697 |
+//! | [`firewall`] | connection | judges packets by rules and by the state of their connection | Linux nf_conntrack, RFC 9293 |
 //! | [`flow-statistics`](statistics) | 5-tuple | keeps a record of each flow | FAJITA App. A.1, RFC 7012 |
 //! | [`heavy-hitters`](heavy_hitters) | 5-tuple | measures flows and finds the large ones | SCR Table 1 |
 //! | [`load-balancer`](load_balancer) | 5-tuple | spreads the flows to a service over its backends | FAJITA App. A.1, Maglev §3.4 |
@@ -33,12 +34,14 @@ use nf::{NetworkFunction, prefix};
 
 mod common;
 mod ends;
+mod selector;
 mod token_bucket;
 mod window;
 
 pub mod access_list;
 pub mod conntrack;
 pub mod ddos;
+pub mod firewall;
 pub mod heavy_hitters;
 pub mod load_balancer;
 pub mod nat;
@@ -54,6 +57,7 @@ pub use access_list::AccessList;
 pub use common::{CompactKey, Metered, PassOrDrop};
 pub use conntrack::Conntrack;
 pub use ddos::Ddos;
+pub use firewall::Firewall;
 pub use heavy_hitters::HeavyHitters;
 pub use load_balancer::LoadBalancer;
 pub use nat::Nat;
@@ -114,6 +118,7 @@ stock_functions! {
     Conntrack;
     Ddos;
     DestinationPolicer;
+    Firewall;
     FlowStatistics;
     HeavyHitters;
     LoadBalancer, or LoadBalancer<nf::Connection>, if |options| options.rewrite_answers;

@@ -217,6 +217,10 @@ fn functions_do_in_place_what_they_would_step() {
         ),
         stepped_in_place::<crate::Conntrack>(""),
         stepped_in_place::<crate::Conntrack>("gaps = \"strict\"\nestablished_timeout_s = 1"),
+        stepped_in_place::<crate::Firewall>("default = \"accept\""),
+        stepped_in_place::<crate::Firewall>(
+            "default = \"accept\"\nudp_stream_timeout_s = 1\nrules = [\"drop any from any to any state invalid\"]",
+        ),
         balancer::<crate::LoadBalancer>("maglev", "0.0.0.0/0", "tcp"),
         balancer::<crate::LoadBalancer>("round-robin", "0.0.0.0/0", "udp"),
         balancer::<crate::LoadBalancer<nf::Connection>>("maglev", "10.0.0.0/9", "tcp"),
@@ -270,6 +274,7 @@ fn examples_make_sense() {
         include_str!("../../../examples/balance.toml"),
         include_str!("../../../examples/ddos.toml"),
         include_str!("../../../examples/edge.toml"),
+        include_str!("../../../examples/firewall.toml"),
         include_str!("../../../examples/knock.toml"),
         include_str!("../../../examples/nat.toml"),
         include_str!("../../../examples/perimeter.toml"),

@@ -11,7 +11,7 @@ use super::window::{Window, before};
 
 /// What comes of a packet and its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     /// It belongs; the connection has moved on.
     Pass,
     /// It passes; the connection stays as it was, and does not live longer for it.
@@ -44,7 +44,7 @@ const SHORT_MS: u32 = 120_000;
 
 impl Settings {
     /// Moves a connection on by a packet, if it belongs.
-    pub(super) fn follow(&self, state: &mut State, segment: &Segment, from_low: bool, now_ms: u32) -> Fate {
+    pub(crate) fn follow(&self, state: &mut State, segment: &Segment, from_low: bool, now_ms: u32) -> Fate {
         let side = state.side(from_low);
         let fate = match state.course(segment, side) {
             Course::Decided(fate) => fate,
@@ -78,7 +78,7 @@ impl Settings {
     /// [`Settings::follow`] for most packets: an ACK on an open connection that its end was seen on before, and that passes.
     /// If the packet is another nothing changes: `false`.
     #[inline(always)]
-    pub(super) fn passes(&self, state: &mut State, meta: &Meta, now_ms: u32) -> bool {
+    pub(crate) fn passes(&self, state: &mut State, meta: &Meta, now_ms: u32) -> bool {
         if state.tcp != TcpState::Established || !meta.is_plain_ack() {
             return false;
         }

@@ -20,7 +20,7 @@ use nf::{
     About, Connection, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, InPlace, NetworkFunction,
     OptionError, Reload, Reports, StateValue, TwoSided, Verdict,
 };
-use wire::{Fields, Headers, Stamp};
+use wire::{Fields, Headers, Stamp, protocol};
 
 use crate::PassOrDrop;
 
@@ -42,11 +42,12 @@ pub use segment::Meta;
 pub use state::State;
 pub use tcp::TcpState;
 
+pub(crate) use follow::Fate;
+pub(crate) use options::{MAX_TIMEOUT_S, Settings};
+pub(crate) use segment::Segment;
+pub(crate) use tcp::{Kind, Side};
+
 use counts::{event, reason};
-use follow::Fate;
-use options::{Settings, Timeouts};
-use segment::Segment;
-use tcp::Kind;
 
 /// Follows every TCP connection, and drops what cannot belong to one.
 ///
@@ -107,7 +108,7 @@ impl NetworkFunction for Conntrack {
     type Options = Options;
 
     fn new(options: Options) -> Result<Conntrack, OptionError> {
-        Ok(Conntrack { settings: Settings { options, timeouts: Timeouts::new(&options)? } })
+        Ok(Conntrack { settings: Settings::new(options)? })
     }
 
     fn project(headers: &Headers) -> Option<Meta> {
@@ -115,7 +116,7 @@ impl NetworkFunction for Conntrack {
     }
 
     fn key(meta: &Meta) -> Connection {
-        meta.connection()
+        meta.connection(protocol::TCP)
     }
 
     #[inline(always)]
@@ -146,10 +147,7 @@ impl Conntrack {
 
     /// What packets that were missed look like is what a forger's look like: only captures are given the benefit of doubt.
     fn live(&self) -> Option<Conntrack> {
-        let Settings { options, timeouts } = self.settings;
-        let options = Options { gaps: Gaps::Strict, ..options };
-        (self.settings.options.gaps == Gaps::Auto)
-            .then_some(Conntrack { settings: Settings { options, timeouts } })
+        self.settings.live().map(|settings| Conntrack { settings })
     }
 
     fn rejected(&self, _: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {
@@ -279,7 +277,7 @@ impl Conntrack {
 
 /// When a packet came, ms. It wraps around: see [`State::count_down`].
 #[inline(always)]
-fn now_ms(stamp: Stamp) -> u32 {
+pub(crate) fn now_ms(stamp: Stamp) -> u32 {
     (stamp.time_ns / 1_000_000) as u32
 }
 

@@ -173,9 +173,21 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
 
 /// The options, checked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Settings {
+pub(crate) struct Settings {
     pub(super) options: Options,
     pub(super) timeouts: Timeouts,
+}
+
+impl Settings {
+    pub(crate) fn new(options: Options) -> Result<Settings, OptionError> {
+        Ok(Settings { options, timeouts: Timeouts::new(&options)? })
+    }
+
+    /// The settings on interfaces, if they are others there: [`Gaps::Auto`] is strict.
+    pub(crate) fn live(&self) -> Option<Settings> {
+        let options = Options { gaps: Gaps::Strict, ..self.options };
+        (self.options.gaps == Gaps::Auto).then_some(Settings { options, ..*self })
+    }
 }
 
 /// The time-outs, checked, in milliseconds.
@@ -187,7 +199,7 @@ pub(super) struct Timeouts {
 }
 
 /// Deadlines are milliseconds in 32 bits that wrap around, so a time-out takes at most half of them.
-const MAX_TIMEOUT_S: u32 = i32::MAX as u32 / 1_000;
+pub(crate) const MAX_TIMEOUT_S: u32 = i32::MAX as u32 / 1_000;
 
 impl Timeouts {
     pub(super) fn new(options: &Options) -> Result<Timeouts, OptionError> {

@@ -2,7 +2,7 @@
 
 use bitflags::bitflags;
 use nf::Connection;
-use wire::{Addr, Fields, Headers, Marks, protocol, tcp_flags};
+use wire::{Addr, Fields, Headers, Marks, tcp_flags};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 use super::tcp::Kind;
@@ -16,19 +16,19 @@ use super::tcp::Kind;
 #[derive(Clone, Copy, Debug, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C, packed(2))]
 pub struct Meta {
-    src: Addr,
-    dst: Addr,
-    src_port: u16,
-    dst_port: u16,
-    seq: u32,
-    ack: u32,
+    pub(crate) src: Addr,
+    pub(crate) dst: Addr,
+    pub(crate) src_port: u16,
+    pub(crate) dst_port: u16,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
     /// Right edge of the highest SACK block, or `ack`.
     sack: u32,
     /// Not scaled.
     window: u16,
     payload_len: u16,
     /// In place of CWR, which says nothing here: [`FROM_OUTSIDE`].
-    pub(super) tcp_flags: u8,
+    pub(crate) tcp_flags: u8,
     shape: Shape,
 }
 
@@ -39,7 +39,7 @@ const _: () = assert!(size_of::<Meta>() == 54);
 
 impl Meta {
     /// The header fields that it is made of; the offsets and lengths are those of the payload's length.
-    pub(super) const READS: Fields = Fields::FIVE_TUPLE
+    pub(crate) const READS: Fields = Fields::FIVE_TUPLE
         .union(Fields::MARKS)
         .union(Fields::SEQ)
         .union(Fields::ACK)
@@ -52,9 +52,12 @@ impl Meta {
         .union(Fields::L4_OFFSET);
 
     pub(super) fn of(headers: &Headers) -> Option<Meta> {
-        if !headers.is_tcp() {
-            return None;
-        }
+        headers.is_tcp().then(|| Meta::of_ip(headers))
+    }
+
+    /// The fields of any IP packet. Of what is not TCP the ends, [`Meta::seq`], and the side say something.
+    #[inline]
+    pub(crate) fn of_ip(headers: &Headers) -> Meta {
         let mut shape = Shape::empty();
         shape.set(Shape::FROM_LOW, Connection::is_from_low(headers));
         shape.set(Shape::FIRST_FRAGMENT, headers.marks.contains(Marks::FIRST_FRAGMENT));
@@ -68,19 +71,19 @@ impl Meta {
             tcp_flags |= FROM_OUTSIDE;
         }
         let payload_len = headers.payload_len();
-        Some(Meta { src, dst, src_port, dst_port, seq, ack, sack, window, payload_len, tcp_flags, shape })
+        Meta { src, dst, src_port, dst_port, seq, ack, sack, window, payload_len, tcp_flags, shape }
     }
 
-    pub(super) fn connection(&self) -> Connection {
+    pub(crate) fn connection(&self, protocol: u8) -> Connection {
         let Meta { src, dst, src_port, dst_port, .. } = *self;
         let [(low, low_port), (high, high_port)] = match self.is_from_low() {
             true => [(src, src_port), (dst, dst_port)],
             false => [(dst, dst_port), (src, src_port)],
         };
-        Connection { low, high, low_port, high_port, protocol: protocol::TCP, zero: [0; 3] }
+        Connection { low, high, low_port, high_port, protocol, zero: [0; 3] }
     }
 
-    pub(super) fn is_from_outside(&self) -> bool {
+    pub(crate) fn is_from_outside(&self) -> bool {
         self.tcp_flags & FROM_OUTSIDE != 0
     }
 
@@ -92,7 +95,7 @@ impl Meta {
     }
 
     #[inline(always)]
-    pub(super) fn is_from_low(&self) -> bool {
+    pub(crate) fn is_from_low(&self) -> bool {
         self.shape.contains(Shape::FROM_LOW)
     }
 }
@@ -146,7 +149,7 @@ impl Shape {
 
 /// A packet as a connection sees it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Segment {
+pub(crate) struct Segment {
     pub(super) kind: Kind,
     pub(super) seq: u32,
     /// One past its last sequence number; SYN and FIN take one each (RFC 9293 §3.4).
@@ -161,7 +164,7 @@ pub(super) struct Segment {
 
 impl Segment {
     #[inline(always)]
-    pub(super) fn new(meta: &Meta, kind: Kind) -> Segment {
+    pub(crate) fn new(meta: &Meta, kind: Kind) -> Segment {
         let flag = |flag: u8| u32::from(meta.tcp_flags & flag != 0);
         let len = u32::from(meta.payload_len) + flag(tcp_flags::SYN) + flag(tcp_flags::FIN);
         Segment {

@@ -113,7 +113,7 @@ bitflags! {
 
 impl State {
     /// A connection that `segment` opens: a SYN, or any other packet as a pick-up.
-    pub(super) fn open(segment: &Segment, from_low: bool) -> State {
+    pub(crate) fn open(segment: &Segment, from_low: bool) -> State {
         let mut originator = Half {
             end: segment.end,
             max_end: segment.end,
@@ -144,13 +144,42 @@ impl State {
         }
     }
 
+    /// A connection of another protocol, of which the ends and the time are kept.
+    pub(crate) fn open_other(from_low: bool) -> State {
+        let mut flags = Flags::empty();
+        flags.set(Flags::ORIGINATOR_IS_LOW, from_low);
+        State {
+            halves: [Half::UNSEEN; 2],
+            tcp: TcpState::None,
+            flags,
+            last: Last { end: 0, ack: 0, len: 0, window: 0 },
+            deadline_ms: 0,
+            remaining_ms: 0,
+            last_offer: Shape::empty(),
+            last_kind: Kind::None,
+            last_from: Side::Originator,
+            retransmissions: 0,
+        }
+    }
+
+    /// Whether a packet of the responder passed.
+    #[inline]
+    pub(crate) fn is_answered(&self) -> bool {
+        self.flags.contains(Flags::ANSWERED)
+    }
+
+    /// Notes that a packet of the responder passed.
+    pub(crate) fn answer(&mut self) {
+        self.flags.insert(Flags::ANSWERED);
+    }
+
     /// The state of TCP.
     pub fn tcp(&self) -> TcpState {
         self.tcp
     }
 
     /// For people: see [`nf::Reports::state`].
-    pub(super) fn shown(&self) -> Vec<(&'static str, StateValue)> {
+    pub(crate) fn shown(&self) -> Vec<(&'static str, StateValue)> {
         let originator_end = if self.flags.contains(Flags::ORIGINATOR_IS_LOW) { "low" } else { "high" };
         let is_answered = if self.flags.contains(Flags::ANSWERED) { "yes" } else { "no" };
         let mut values: Vec<(&'static str, StateValue)> = vec![
@@ -170,7 +199,7 @@ impl State {
     }
 
     /// Which end a packet is from.
-    pub(super) fn side(&self, from_low: bool) -> Side {
+    pub(crate) fn side(&self, from_low: bool) -> Side {
         match self.flags.contains(Flags::ORIGINATOR_IS_LOW) == from_low {
             true => Side::Originator,
             false => Side::Responder,
@@ -195,14 +224,14 @@ impl State {
     }
 
     /// What remains until the connection expires, at `now_ms`.
-    pub(super) fn count_down(&mut self, now_ms: u32) {
+    pub(crate) fn count_down(&mut self, now_ms: u32) {
         // Milliseconds round down, so a connection that still lives may have none left.
         let left_ms = self.deadline_ms.wrapping_sub(now_ms) as i32;
         self.remaining_ms = left_ms.max(1).unsigned_abs();
     }
 
     /// Gives the connection `timeout_ms` from `now_ms` on.
-    pub(super) fn renew(&mut self, now_ms: u32, timeout_ms: u32) {
+    pub(crate) fn renew(&mut self, now_ms: u32, timeout_ms: u32) {
         self.deadline_ms = now_ms.wrapping_add(timeout_ms);
         self.remaining_ms = timeout_ms;
     }
@@ -213,7 +242,7 @@ impl State {
         (self.deadline_ms, self.remaining_ms) = (before.deadline_ms, before.remaining_ms);
     }
 
-    pub(super) fn remaining_ms(&self) -> u32 {
+    pub(crate) fn remaining_ms(&self) -> u32 {
         self.remaining_ms
     }
 }

@@ -7,7 +7,7 @@ use zerocopy::{Immutable, IntoBytes};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoBytes, Immutable)]
 #[repr(u8)]
 pub enum TcpState {
-    /// Not seen yet; no flow in a table has it.
+    /// Not seen yet, or not TCP; no flow in the tracker's table has it.
     None,
     /// The originator sent a SYN.
     SynSent,
@@ -75,7 +75,7 @@ impl TcpState {
 /// Which end sent a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
 #[repr(u8)]
-pub(super) enum Side {
+pub(crate) enum Side {
     /// The end whose packet opened the connection.
     Originator,
     /// The other.
@@ -85,7 +85,7 @@ pub(super) enum Side {
 /// What a packet does to a connection, by its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Syn,
     SynAck,
     Fin,
@@ -98,7 +98,7 @@ pub(super) enum Kind {
 impl Kind {
     /// The kind of a packet with these flags; `None` for combinations that no TCP sends (RFC 9293
     /// §3.10.7, RFC 3360): port scanners do. PSH and the ECN flags say nothing here.
-    pub(super) fn of(flags: u8) -> Option<Kind> {
+    pub(crate) fn of(flags: u8) -> Option<Kind> {
         const SYN_URG: u8 = SYN | URG;
         const SYN_ACK: u8 = SYN | ACK;
         const RST_ACK: u8 = RST | ACK;

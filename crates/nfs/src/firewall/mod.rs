@@ -1,0 +1,454 @@
+//! `firewall`: judges packets by rules, and by the state of the connection that they belong to.
+//!
+//! ```toml
+//! [[function]]
+//! use = "firewall"
+//! sets = { office = ["10.0.0.0/24", "2001:db8:64::/64"], blocklist = ["203.0.113.66"] }
+//! rules = [
+//!     "drop   any    from @blocklist to any",
+//!     "accept any    from any to any state established,related",
+//!     "drop   any    from any to any state invalid",
+//!     "accept any    from @office to any state new",
+//!     "accept tcp    from any to 198.51.100.10 port 80,443 flags syn,!ack state new",
+//!     "accept icmp   from any to any type echo-request state new",
+//!     "accept icmpv6 from any to any type packet-too-big,time-exceeded,destination-unreachable",
+//! ]
+//! ```
+//!
+//! | page | what it is |
+//! |---|---|
+//! | this | the function: rules, states, drops, events, report |
+//! | `meta` | what is read of a packet |
+//! | `rule` | one rule |
+//! | `rules` | all rules, and the first that matches |
+//! | `state` | what is kept of a connection |
+//! | `options` | options and time-outs |
+//!
+//! `paceline nfs firewall` lists the options. Time-outs are in seconds, 1 to 2,147,483; the clock ticks in milliseconds.
+//!
+//! # Rules
+//!
+//! ```text
+//! accept|drop  PROTOCOL  from ADDRESSES [port PORTS]  to ADDRESSES [port PORTS]
+//!              [in SIDE] [type TYPES] [flags FLAGS] [state STATES]
+//! ```
+//!
+//! - PROTOCOL is `any`, `tcp`, `udp`, `icmp` (ICMP and ICMPv6), `icmpv6` (ICMPv6 alone), `sctp`, `dccp`, or a number.
+//! - ADDRESSES are `any`, or prefixes and sets: `10.0.0.0/8`, `2001:db8::1,@office`.
+//! - PORTS are ports and ranges: `80,443`, `6000-6063`. Only tcp, udp, sctp and dccp have them.
+//! - SIDE is `inside` or `outside`: where the packet comes from, in a chain that has an inside.
+//! - TYPES are ICMP's, by name (`echo-request`), and by number where the protocol is `1` (ICMP) or `icmpv6`.
+//! - FLAGS are TCP's: `syn,!ack` matches where SYN is set and ACK is not. The names are `fin`, `syn`, `rst`, `psh`,
+//!   `ack`, `urg` and `ece`.
+//! - STATES are any of the five below. A rule without any is for all of them; one with FLAGS for all but `established`.
+//! - Lists are written with commas and without spaces; as many spaces as you like elsewhere.
+//! - There is no `reject`: a function cannot send packets of its own.
+//!
+//! The first rule that matches a packet decides. As in nftables, a rule is about packets, not about connections: answers
+//! pass only if a rule accepts them, such as `accept any from any to any state established,related`.
+//!
+//! There are at most 1,000 rules, 100 sets and 1,024 prefixes in a set. The list is searched from its first rule on: a new
+//! connection costs as much as rules were looked at. Packets of a known connection cost the same however long the
+//! list is: what the rules say of them is kept with the connection, once for each direction. The list is searched for each
+//! packet that is dropped without a connection, for ICMP and for later fragments.
+//!
+//! # States
+//!
+//! | state | a packet |
+//! |---|---|
+//! | `new` | that begins a connection, or comes from the end that began it while there is no answer |
+//! | `established` | of a connection of which both directions were seen |
+//! | `related` | an ICMP error over IPv4 that quotes a packet of a known connection |
+//! | `invalid` | that no connection explains |
+//! | `untracked` | whose connection cannot be looked up: see below |
+//!
+//! - TCP is followed as [`conntrack`](crate::conntrack) follows it: `invalid` is what it would drop, for flags that no TCP
+//!   sends, sequence numbers out of the window, resets that prove too little, or with `pick_up = false` an ACK of no known
+//!   connection. What `conntrack` passes is `new` or `established`.
+//! - UDP, SCTP, DCCP and all other protocols: any packet begins a connection.
+//! - ICMP and ICMPv6 echo and ICMP timestamp requests begin a connection, by the identifier over IPv4 and by the addresses over
+//!   IPv6. A reply without a request is `invalid`.
+//! - A connection is remembered when a rule accepts its first packet. A packet that is dropped takes no room.
+//! - An ICMP error is `related` if the packet that it quotes was sent by the host that the error goes to, between the addresses and ports
+//!   of a known connection, and the error comes from the other end or, in a chain with an inside, from outside. It lets
+//!   the connection live no longer (RFC 5927: anyone can send errors). Rules judge the error itself, by its sender and type. An error about an unknown connection is `invalid`. Whether
+//!   the quoted sequence number is in flight is for the receiver to check (RFC 5927 §4.1).
+//! - `untracked` are ICMPv6 messages but echo, errors from routers in a chain that has no inside, errors whose quote
+//!   cannot be read, and ICMP messages that are neither errors nor queries.
+//! - A later fragment has no ports. It passes if the rules could accept a `new` packet of its protocol between its
+//!   two addresses, in one direction or the other: rules that accept match without ports, types and flags, and rules that drop
+//!   some of these do not match. Without the first fragment, which has ports and is treated like any
+//!   packet, no host makes anything of it (RFC 1858 §2). It leaves no state.
+//! - What is not IP passes, such as ARP; so do neighbour solicitations and advertisements (RFC 4861 §7.1,
+//!   hop limit 255), its like in IPv6.
+//!
+//! # Drops, events, reload, full table
+//!
+//! - `dropped-by-rule`, `dropped-by-default`; `table-full`: see below.
+//! - Events: `accepted`, a connection that began; `related`, `invalid`, `untracked`: packets in these states, whatever the
+//!   rules said. The report says which rule accepted the connections that are remembered now.
+//! - After a reload with other rules each connection is kept, and its next packet in each direction meets the new rules: one that they
+//!   drop stops at once, as with nftables.
+//! - When the table is full a new connection that a rule accepts is dropped as `table-full`, since its answers could not be told
+//!   from anything else. With `when_full = "pass"` it passes, and so do all packets that the rules accept as `new`. `table_full = "evict-oldest"` lets unanswered
+//!   connections go first, since their time-out is the shortest.
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use alloc::{format, vec};
+
+use nf::{
+    About, Connection, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, InPlace, NetworkFunction,
+    OptionError, Reload, Reports, StateValue, TwoSided, Verdict,
+};
+use wire::{Edits, Fields, Headers, Stamp, protocol};
+
+use crate::PassOrDrop;
+use crate::conntrack::{self, Fate, Kind, Segment, Settings, Side, now_ms};
+
+mod meta;
+mod options;
+mod rule;
+mod rules;
+mod state;
+
+#[cfg(test)]
+mod tests;
+
+pub use meta::Meta;
+pub use options::Options;
+pub use rule::Action;
+pub use state::State;
+
+use meta::{ERROR, FLOW, LATER_FRAGMENT, UNTRACKED};
+use options::Timeouts;
+use rule::States;
+use rules::Rules;
+use state::{OF_NEW, Ruling, asked};
+
+const TABLE_FULL: u8 = 2;
+
+/// Indices into the events.
+mod event {
+    pub(super) const ACCEPTED: usize = 0;
+    pub(super) const RELATED: usize = 1;
+    pub(super) const INVALID: usize = 2;
+    pub(super) const UNTRACKED: usize = 3;
+}
+
+/// Judges packets by rules and by their connection's state: see the [module's page](self).
+#[derive(Clone, Debug)]
+pub struct Firewall {
+    rules: Rules,
+    tracking: Settings,
+    timeouts: Timeouts,
+    /// Whether an ACK begins a connection.
+    picks_up: bool,
+    when_full: PassOrDrop,
+}
+
+impl NetworkFunction for Firewall {
+    const ABOUT: About = About {
+        name: "firewall",
+        summary: "judges packets by rules, and by the state of the connection that they belong to",
+        spec: "RFC 9293; RFC 5927; RFC 1858; Linux nf_conntrack and nftables",
+        options: options::OPTIONS,
+        drop_reasons: &["dropped-by-rule", "dropped-by-default", "table-full"],
+        events: &["accepted", "related", "invalid", "untracked"],
+    };
+    const READS: Fields = Meta::READS;
+    const EXTRAS: Extras<Self> = Extras {
+        full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
+        sides: TwoSided { wants: Self::wants_sides, ..TwoSided::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
+        reload: Reload { following: Self::following, ..Reload::ANY },
+        live: Self::live,
+        in_place: InPlace::Flow(Self::in_place),
+        ..Extras::NONE
+    };
+
+    type Key = Connection;
+    type Meta = Meta;
+    type State = State;
+    type Pool = ();
+    type Options = Options;
+
+    fn new(options: Options) -> Result<Firewall, OptionError> {
+        Ok(Firewall {
+            rules: Rules::new(&options)?,
+            tracking: options.tracking()?,
+            timeouts: Timeouts::new(&options)?,
+            picks_up: options.pick_up,
+            when_full: options.when_full,
+        })
+    }
+
+    #[inline]
+    fn project(headers: &Headers) -> Option<Meta> {
+        Meta::of(headers)
+    }
+
+    #[inline]
+    fn key(meta: &Meta) -> Connection {
+        meta.connection()
+    }
+
+    #[inline]
+    fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
+        let now_ms = now_ms(cx.stamp);
+        if let Some(state) = flow
+            && self.passes(state, meta, now_ms)
+        {
+            return Verdict::Forward;
+        }
+        self.step_any(flow, meta, now_ms, &mut cx.reborrow())
+    }
+
+    #[inline]
+    fn idle_timeout_ns(&self, state: &State) -> u64 {
+        u64::from(state.tracked.remaining_ms()) * 1_000_000
+    }
+}
+
+/// What a packet is to its connection.
+enum Place {
+    /// It begins one.
+    First,
+    /// It goes on with it.
+    Later,
+    /// It goes on with it and ends it: the other end never took part.
+    Last,
+    /// It does not fit it.
+    Invalid,
+}
+
+impl Firewall {
+    #[inline]
+    fn in_place(&self, state: &mut State, meta: &Meta, stamp: Stamp, _: &mut Edits) -> bool {
+        self.passes(state, meta, now_ms(stamp))
+    }
+
+    /// Steps most packets of connections that are known: those that fit them, and that the rules are known to accept. If
+    /// the packet is another nothing changes: `false`.
+    #[inline(always)]
+    fn passes(&self, state: &mut State, meta: &Meta, now_ms: u32) -> bool {
+        let side = state.tracked.side(meta.packet.is_from_low());
+        let ruling = state.ruling(side as usize, meta.packet.is_from_outside());
+        let is_known = ruling == Ruling::Accept && state.rules == self.rules.number;
+        if !is_known || meta.kind != FLOW {
+            return false;
+        }
+        if meta.protocol == protocol::TCP {
+            if !self.tracking.passes(&mut state.tracked, &meta.packet, now_ms) {
+                return false;
+            }
+        } else {
+            // Where there is a ruling on what is established there was an answer.
+            state.tracked.renew(now_ms, self.timeouts.of(meta.protocol, true));
+        }
+        state.packets = state.packets.saturating_add(1);
+        true
+    }
+
+    /// Steps any packet.
+    #[inline(never)]
+    fn step_any(&self, flow: &mut Option<State>, meta: &Meta, now_ms: u32, cx: &mut Cx<'_, ()>) -> Verdict {
+        if let Some(state) = flow {
+            state.tracked.count_down(now_ms);
+        }
+        match meta.kind {
+            FLOW => {}
+            LATER_FRAGMENT => {
+                let judged = meta.judged(States::NEW);
+                let found = self.rules.judge_later_fragment(&judged.packet, judged.is_from_outside);
+                return found.ruling.verdict();
+            }
+            ERROR if flow.is_some() => return self.judge_apart(meta, States::RELATED, event::RELATED, cx),
+            ERROR => return self.judge_apart(meta, States::INVALID, event::INVALID, cx),
+            UNTRACKED.. => return self.judge_apart(meta, States::UNTRACKED, event::UNTRACKED, cx),
+        }
+        match self.follow(flow.as_mut(), meta, now_ms) {
+            Place::First => self.open(flow, meta, now_ms, cx),
+            Place::Invalid => self.judge_apart(meta, States::INVALID, event::INVALID, cx),
+            place => {
+                let verdict = flow.as_mut().map_or(Verdict::Forward, |state| self.judge_known(state, meta));
+                if matches!(place, Place::Last) {
+                    *flow = None;
+                }
+                verdict
+            }
+        }
+    }
+
+    /// Moves a connection on by a packet, and says what the packet is to it.
+    fn follow(&self, flow: Option<&mut State>, meta: &Meta, now_ms: u32) -> Place {
+        let from_low = meta.packet.is_from_low();
+        if meta.protocol == protocol::TCP {
+            let Some(kind) = Kind::of(meta.packet.tcp_flags) else { return Place::Invalid };
+            let Some(state) = flow else {
+                let begins = kind == Kind::Syn || (kind == Kind::Ack && self.picks_up);
+                return if begins { Place::First } else { Place::Invalid };
+            };
+            let segment = Segment::new(&meta.packet, kind);
+            return match self.tracking.follow(&mut state.tracked, &segment, from_low, now_ms) {
+                Fate::Pass | Fate::Ignore | Fate::Resync => Place::Later,
+                Fate::Refuse(_) => Place::Invalid,
+                Fate::Remove => Place::Last,
+                Fate::Reopen => Place::First,
+            };
+        }
+        let Some(state) = flow else {
+            return if meta.is_icmp() && !meta.is_request() { Place::Invalid } else { Place::First };
+        };
+        let side = state.tracked.side(from_low);
+        if meta.is_icmp() {
+            let asker = match (meta.is_request(), side) {
+                (true, side) => side,
+                (false, Side::Originator) => Side::Responder,
+                (false, Side::Responder) => Side::Originator,
+            };
+            match (state.marks & asked(asker) != 0, meta.is_request()) {
+                (true, _) => {}
+                (false, true) => return Place::First,
+                (false, false) => return Place::Invalid,
+            }
+        }
+        if side == Side::Responder {
+            state.tracked.answer();
+        }
+        state.tracked.renew(now_ms, self.timeouts.of(meta.protocol, state.tracked.is_answered()));
+        Place::Later
+    }
+
+    /// Begins a connection, if the rules accept its first packet; otherwise all stays as it is.
+    fn open(&self, flow: &mut Option<State>, meta: &Meta, now_ms: u32, cx: &mut Cx<'_, ()>) -> Verdict {
+        let found = self.rules.judge(&meta.judged(States::NEW));
+        if found.ruling != Ruling::Accept {
+            return found.ruling.verdict();
+        }
+        cx.count(event::ACCEPTED);
+        let from_low = meta.packet.is_from_low();
+        if let Some(state) = flow
+            && meta.is_icmp()
+        {
+            // The other end has a request of its own.
+            state.marks |= asked(state.tracked.side(from_low));
+            state.packets = state.packets.saturating_add(1);
+            state.tracked.answer();
+            state.tracked.renew(now_ms, self.timeouts.of(meta.protocol, true));
+            return Verdict::Forward;
+        }
+        let tracked = match Kind::of(meta.packet.tcp_flags) {
+            Some(kind) if meta.protocol == protocol::TCP => {
+                let segment = Segment::new(&meta.packet, kind);
+                let mut tracked = conntrack::State::open(&segment, from_low);
+                self.tracking.follow(&mut tracked, &segment, from_low, now_ms);
+                tracked
+            }
+            _ => {
+                let mut tracked = conntrack::State::open_other(from_low);
+                tracked.renew(now_ms, self.timeouts.of(meta.protocol, false));
+                tracked
+            }
+        };
+        let mut state = State {
+            tracked,
+            packets: 1,
+            rules: self.rules.number,
+            rule: found.index as u16,
+            rulings: [Ruling::Open; 3],
+            marks: asked(Side::Originator),
+        };
+        if !meta.is_icmp() {
+            state.set_ruling(OF_NEW, meta.packet.is_from_outside(), found.ruling);
+        }
+        *flow = Some(state);
+        Verdict::Forward
+    }
+
+    /// The verdict for a packet of a connection that is known. It is kept with the connection; but packets of ICMP are judged one by
+    /// one, as rules ask for their type.
+    fn judge_known(&self, state: &mut State, meta: &Meta) -> Verdict {
+        state.packets = state.packets.saturating_add(1);
+        let side = state.tracked.side(meta.packet.is_from_low());
+        let (index, of_rules) = match side {
+            Side::Originator if !state.tracked.is_answered() => (OF_NEW, States::NEW),
+            side => (side as usize, States::ESTABLISHED),
+        };
+        let is_other = state.forget_rulings_of_others(self.rules.number);
+        let is_from_outside = meta.packet.is_from_outside();
+        let ruling = state.ruling(index, is_from_outside);
+        if ruling != Ruling::Open {
+            return ruling.verdict();
+        }
+        let found = self.rules.judge(&meta.judged(of_rules));
+        if is_other {
+            state.rule = found.index as u16;
+        }
+        if !meta.is_icmp() {
+            state.set_ruling(index, is_from_outside, found.ruling);
+        }
+        found.ruling.verdict()
+    }
+
+    /// The verdict for a packet that goes on with no connection.
+    fn judge_apart(&self, meta: &Meta, state: States, event: usize, cx: &mut Cx<'_, ()>) -> Verdict {
+        cx.count(event);
+        self.rules.judge(&meta.judged(state)).ruling.verdict()
+    }
+
+    fn rejected(&self, _: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {
+        self.when_full.verdict(TABLE_FULL)
+    }
+
+    fn wants_sides(&self) -> Option<&'static str> {
+        self.rules.ask_for_side().then_some("a rule with `in`")
+    }
+
+    /// What packets that were missed look like is what a forger's look like: only captures are given the benefit of doubt.
+    fn live(&self) -> Option<Firewall> {
+        self.tracking.live().map(|tracking| Firewall { tracking, ..self.clone() })
+    }
+
+    fn following(&self, old: &Firewall) -> Option<Firewall> {
+        Some(Firewall { rules: self.rules.following(&old.rules), ..self.clone() })
+    }
+
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
+        let rule = match state.rules == self.rules.number {
+            true => self.rules.text(state.rule.into()),
+            false => "one of an earlier chain file".to_string(),
+        };
+        let mut values: Vec<(&'static str, StateValue)> =
+            vec![("rule", rule.into()), ("packets", state.packets.into())];
+        values.extend(state.tracked.shown());
+        values
+    }
+
+    fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, _now: Stamp) -> Vec<FunctionReport> {
+        // Behind the default are connections that no packet came of since the rules have changed.
+        let mut counts = vec![[0_u64; 2]; self.rules.len() + 1];
+        for (_, state) in flows {
+            let is_of_now = state.rules == self.rules.number;
+            let index = if is_of_now { usize::from(state.rule) } else { self.rules.len() };
+            if let Some([connections, packets]) = counts.get_mut(index) {
+                *connections += 1;
+                *packets += u64::from(state.packets);
+            }
+        }
+        let live: u64 = counts.iter().map(|[connections, _]| connections).sum();
+        let row = |(index, [connections, packets]): (usize, [u64; 2])| {
+            let (name, text) = match index < self.rules.len() {
+                true => (self.rules.name(index), self.rules.text(index)),
+                false => ("earlier".to_string(), "rules of an earlier chain file".to_string()),
+            };
+            (index < self.rules.len() || connections > 0)
+                .then(|| vec![name, text, connections.to_string(), packets.to_string()])
+        };
+        vec![FunctionReport {
+            title: format!("Connections now: {live}, by the rule that accepted them"),
+            columns: vec!["rule", "text", "connections", "packets"],
+            rows: counts.into_iter().enumerate().filter_map(row).collect(),
+        }]
+    }
+}

@@ -1,0 +1,280 @@
+//! One rule: how it is written, and what it matches.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use bitflags::bitflags;
+use serde::Deserialize;
+use wire::{protocol, tcp_flags};
+
+use crate::selector::{Grammar, Packet, Protocol, Selector, Sets, Words, help};
+
+/// How a rule is written, for error messages.
+const FORM: &str = "\"accept|drop PROTOCOL from ADDRESSES [port PORTS] to ADDRESSES [port PORTS] [in SIDE] \
+                    [type TYPES] [flags FLAGS] [state STATES]\"";
+
+/// What a rule does with the packets that it matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// They pass.
+    Accept,
+    /// They are dropped.
+    Drop,
+}
+
+/// The state of a packet with regard to its connection; of a rule, all for which it is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct States(u8);
+
+bitflags! {
+    impl States: u8 {
+        /// It begins a connection, or goes on with one that has no answer yet.
+        const NEW = 1 << 0;
+        /// It is of a connection of which both directions were seen.
+        const ESTABLISHED = 1 << 1;
+        /// It is an ICMP error that quotes a packet of a connection that is known.
+        const RELATED = 1 << 2;
+        /// No connection explains it.
+        const INVALID = 1 << 3;
+        /// Its connection cannot be told.
+        const UNTRACKED = 1 << 4;
+    }
+}
+
+const STATES: [(&str, States); 5] = [
+    ("new", States::NEW),
+    ("established", States::ESTABLISHED),
+    ("related", States::RELATED),
+    ("invalid", States::INVALID),
+    ("untracked", States::UNTRACKED),
+];
+
+/// Names of TCP flags. CWR is not here: what is read of a packet has another bit in its place.
+const FLAGS: [(&str, u8); 7] = [
+    ("fin", tcp_flags::FIN),
+    ("syn", tcp_flags::SYN),
+    ("rst", tcp_flags::RST),
+    ("psh", tcp_flags::PSH),
+    ("ack", tcp_flags::ACK),
+    ("urg", tcp_flags::URG),
+    ("ece", tcp_flags::ECE),
+];
+
+/// Names of ICMP's types and ICMPv6's, with their numbers (IANA).
+const TYPES: [(&str, Option<u8>, Option<u8>); 14] = [
+    ("destination-unreachable", Some(3), Some(1)),
+    ("echo-reply", Some(0), Some(129)),
+    ("echo-request", Some(8), Some(128)),
+    ("neighbor-advertisement", None, Some(136)),
+    ("neighbor-solicitation", None, Some(135)),
+    ("packet-too-big", None, Some(2)),
+    ("parameter-problem", Some(12), Some(4)),
+    ("redirect", Some(5), Some(137)),
+    ("router-advertisement", Some(9), Some(134)),
+    ("router-solicitation", Some(10), Some(133)),
+    ("source-quench", Some(4), None),
+    ("time-exceeded", Some(11), Some(3)),
+    ("timestamp-reply", Some(14), None),
+    ("timestamp-request", Some(13), None),
+];
+
+/// What rules look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Judged {
+    pub(super) packet: Packet,
+    pub(super) state: States,
+    pub(super) is_from_outside: bool,
+    /// Of ICMP and ICMPv6.
+    pub(super) icmp_type: u8,
+    pub(super) tcp_flags: u8,
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rule {
+    pub(super) action: Action,
+    selector: Selector,
+    states: States,
+    /// Where the packet comes from; `None` is either side.
+    is_from_outside: Option<bool>,
+    /// Protocol and type of ICMP messages; empty is any.
+    types: Vec<(u8, u8)>,
+    /// TCP flags that are looked at, and what they have to be.
+    flags: Option<(u8, u8)>,
+}
+
+impl Rule {
+    /// Whether the rule decides about a packet.
+    #[inline]
+    pub(super) fn matches(&self, judged: &Judged) -> bool {
+        self.states.contains(judged.state)
+            && self.is_from(judged.is_from_outside)
+            && self.selector.matches(&judged.packet)
+            && (self.types.is_empty() || self.types.contains(&(judged.packet.protocol, judged.icmp_type)))
+            && self.flags.is_none_or(|(mask, set)| judged.tcp_flags & mask == set)
+    }
+
+    /// Whether the rule decides about a later fragment, of which nothing behind the IP header is known: it might accept a
+    /// packet that begins a connection, or drops all of them.
+    pub(super) fn may_accept_or_drops(&self, packet: &Packet, is_from_outside: bool) -> bool {
+        let asks_for_more = self.selector.asks_for_ports() || !self.types.is_empty() || self.flags.is_some();
+        self.states.contains(States::NEW)
+            && self.is_from(is_from_outside)
+            && self.selector.matches_but_for_ports(packet)
+            && (self.action == Action::Accept || !asks_for_more)
+    }
+
+    fn is_from(&self, outside: bool) -> bool {
+        self.is_from_outside.is_none_or(|wanted| wanted == outside)
+    }
+
+    /// Whether it makes a difference between the sides.
+    pub(super) fn asks_for_side(&self) -> bool {
+        self.is_from_outside.is_some()
+    }
+
+    /// The rule that `text` says, or what is wrong with it, to follow its name in a sentence.
+    pub(super) fn parse(text: &str, sets: &Sets) -> Result<Rule, String> {
+        let mut words: Words<'_> = text.split_whitespace().peekable();
+        let action = match words.next() {
+            Some("accept") => Action::Accept,
+            Some("drop") => Action::Drop,
+            Some("reject") => {
+                return Err("begins with \"reject\", which has to answer a packet with another one. A function cannot \
+                            send packets of its own: write \"drop\""
+                    .into());
+            }
+            None => return Err(format!("is empty; write {FORM}")),
+            Some(word) => {
+                return Err(format!("begins with \"{word}\"{}", help(word, &["accept", "drop"])));
+            }
+        };
+        let selector =
+            Selector::parse(&mut words, &Grammar { option: "rules", form: FORM, sets: Some(sets) })?;
+        Conditions::parse(&mut words, selector.protocol)?.rule(action, selector)
+    }
+}
+
+/// What follows the ends of a rule.
+#[derive(Default)]
+struct Conditions {
+    states: Option<States>,
+    is_from_outside: Option<bool>,
+    types: Option<Vec<(u8, u8)>>,
+    flags: Option<(u8, u8)>,
+}
+
+impl Conditions {
+    fn parse(words: &mut Words<'_>, protocol: Protocol) -> Result<Conditions, String> {
+        let mut conditions = Conditions::default();
+        while let Some(name) = words.next() {
+            let Conditions { states, is_from_outside, types, flags } = &mut conditions;
+            let mut list = || words.next().ok_or_else(|| format!("ends after \"{name}\"; write {FORM}"));
+            let is_first = match name {
+                "state" => states.replace(parse_states(list()?)?).is_none(),
+                "in" => is_from_outside.replace(parse_side(list()?)?).is_none(),
+                "type" => types.replace(parse_types(list()?, protocol)?).is_none(),
+                "flags" => flags.replace(parse_flags(list()?, protocol)?).is_none(),
+                _ => {
+                    let choices = ["in", "type", "flags", "state"];
+                    return Err(format!(
+                        "goes on with \"{name}\", which is no condition{}; lists have commas and no spaces: \"80,443\"",
+                        help(name, &choices)
+                    ));
+                }
+            };
+            if !is_first {
+                return Err(format!("has \"{name}\" twice; write one list with commas"));
+            }
+        }
+        Ok(conditions)
+    }
+
+    fn rule(self, action: Action, selector: Selector) -> Result<Rule, String> {
+        let Conditions { states, is_from_outside, types, flags } = self;
+        if flags.is_some() && states.is_some_and(|states| states.contains(States::ESTABLISHED)) {
+            return Err(
+                "asks for the flags of established packets, which are judged once for a connection and \
+                        direction; write \"state new\" or \"state invalid\""
+                    .into(),
+            );
+        }
+        let all = if flags.is_some() { States::all() - States::ESTABLISHED } else { States::all() };
+        let states = states.unwrap_or(all);
+        Ok(Rule { action, selector, states, is_from_outside, types: types.unwrap_or_default(), flags })
+    }
+}
+
+fn parse_states(list: &str) -> Result<States, String> {
+    list.split(',').try_fold(States::empty(), |states, word| match named(&STATES, word) {
+        Some(state) => Ok(states | state),
+        None => Err(format!("has the state \"{word}\"{}", help(word, &STATES.map(|(name, _)| name)))),
+    })
+}
+
+fn parse_side(word: &str) -> Result<bool, String> {
+    match word {
+        "inside" => Ok(false),
+        "outside" => Ok(true),
+        _ => Err(format!("has the side \"{word}\"{}", help(word, &["inside", "outside"]))),
+    }
+}
+
+fn parse_flags(list: &str, protocol: Protocol) -> Result<(u8, u8), String> {
+    if protocol != Protocol::Number(protocol::TCP) {
+        return Err("asks for flags; only tcp has flags".into());
+    }
+    let (mut mask, mut set) = (0, 0);
+    for word in list.split(',') {
+        let name = word.strip_prefix('!').unwrap_or(word);
+        let Some(flag) = named(&FLAGS, name) else {
+            let names = help(name, &FLAGS.map(|(name, _)| name));
+            return Err(format!("has the flag \"{name}\"{names}; \"syn,!ack\" is one set and the other not"));
+        };
+        if mask & flag != 0 {
+            return Err(format!("has the flag \"{name}\" twice"));
+        }
+        mask |= flag;
+        set |= if name.len() == word.len() { flag } else { 0 };
+    }
+    Ok((mask, set))
+}
+
+fn parse_types(list: &str, protocol: Protocol) -> Result<Vec<(u8, u8)>, String> {
+    let [of_v4, of_v6] = [protocol::ICMP, protocol::ICMPV6].map(|number| protocol.is(number));
+    if protocol == Protocol::Any || !(of_v4 || of_v6) {
+        return Err("asks for a type; only icmp and icmpv6 have types".into());
+    }
+    let mut types = Vec::new();
+    for word in list.split(',') {
+        if let Ok(number) = word.parse::<u8>() {
+            if protocol == Protocol::Icmp {
+                return Err(format!(
+                    "has the type \"{word}\" by number, which ICMP and ICMPv6 use for different messages; write its \
+                     name, or the protocol 1 or icmpv6"
+                ));
+            }
+            types.push((if of_v4 { protocol::ICMP } else { protocol::ICMPV6 }, number));
+            continue;
+        }
+        let before = types.len();
+        for (_, v4, v6) in TYPES.iter().filter(|(name, ..)| *name == word) {
+            types.extend(v4.filter(|_| of_v4).map(|number| (protocol::ICMP, number)));
+            types.extend(v6.filter(|_| of_v6).map(|number| (protocol::ICMPV6, number)));
+        }
+        if types.len() == before {
+            let has = |(_, v4, v6): &&(_, Option<u8>, Option<u8>)| {
+                (v4.is_some() && of_v4) || (v6.is_some() && of_v6)
+            };
+            let names: Vec<&str> = TYPES.iter().filter(has).map(|(name, ..)| *name).collect();
+            return Err(format!("has the type \"{word}\"{}", help(word, &names)));
+        }
+    }
+    Ok(types)
+}
+
+fn named<T: Copy>(names: &[(&str, T)], word: &str) -> Option<T> {
+    names.iter().find(|(name, _)| *name == word).map(|(_, value)| *value)
+}

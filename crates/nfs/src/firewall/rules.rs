@@ -1,0 +1,130 @@
+//! The rules of a chain file in their order, and what they say of a packet.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use nf::OptionError;
+use nf::prefix::PrefixSet;
+
+use super::options::Options;
+use super::rule::{Action, Judged, Rule};
+use super::state::Ruling;
+use crate::selector::{Packet, Sets};
+
+/// The most rules. They are searched one after the other.
+pub(super) const RULES_MAX: usize = 1000;
+/// The most named sets.
+pub(super) const SETS_MAX: usize = 100;
+
+/// The rules of a chain file.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    list: Arc<[Rule]>,
+    texts: Arc<[String]>,
+    default: Action,
+    /// Which chain file of a run they are of. It wraps around.
+    pub(super) number: u16,
+}
+
+/// What the rules say of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The index of the rule that decides; that of the default is behind the last.
+    pub(super) index: usize,
+    pub(super) ruling: Ruling,
+}
+
+impl Rules {
+    pub(super) fn new(options: &Options) -> Result<Rules, OptionError> {
+        let texts = &options.rules;
+        let error = |message| OptionError { option: "rules", message };
+        if texts.len() > RULES_MAX {
+            return Err(error(format!("are {}; at most {RULES_MAX} are possible", texts.len())));
+        }
+        let sets = parse_sets(options)?;
+        let mut list = Vec::with_capacity(texts.len());
+        for (number, text) in (1..).zip(texts) {
+            let rule = Rule::parse(text, &sets)
+                .map_err(|wrong| error(format!("rule {number}, \"{text}\", {wrong}")))?;
+            list.push(rule);
+        }
+        Ok(Rules { list: list.into(), texts: texts.clone().into(), default: options.default, number: 0 })
+    }
+
+    /// These rules, where they follow `old` while the firewall runs: with the number of `old` if they say what it says.
+    pub(super) fn following(&self, old: &Rules) -> Rules {
+        let is_same = self.list == old.list && self.default == old.default;
+        let number = if is_same { old.number } else { old.number.wrapping_add(1) };
+        Rules { number, ..self.clone() }
+    }
+
+    /// What the first rule that matches says, or the default.
+    #[inline]
+    pub(super) fn judge(&self, judged: &Judged) -> Found {
+        self.first(|rule| rule.matches(judged))
+    }
+
+    /// What is said of a later fragment: it passes if its first one might, in either direction.
+    pub(super) fn judge_later_fragment(&self, packet: &Packet, is_from_outside: bool) -> Found {
+        let found = self.first(|rule| rule.may_accept_or_drops(packet, is_from_outside));
+        if found.ruling == Ruling::Accept {
+            return found;
+        }
+        let answered = packet.reversed();
+        let of_answer = self.first(|rule| rule.may_accept_or_drops(&answered, !is_from_outside));
+        if of_answer.ruling == Ruling::Accept { of_answer } else { found }
+    }
+
+    #[inline]
+    fn first(&self, matches: impl Fn(&Rule) -> bool) -> Found {
+        let (index, action) = match (0..).zip(self.list.iter()).find(|(_, rule)| matches(rule)) {
+            Some((index, rule)) => (index, rule.action),
+            None => (self.list.len(), self.default),
+        };
+        Found { index, ruling: Ruling::of(action, index, self.list.len()) }
+    }
+
+    /// Whether a rule makes a difference between the sides.
+    pub(super) fn ask_for_side(&self) -> bool {
+        self.list.iter().any(Rule::asks_for_side)
+    }
+
+    /// How many they are with the default.
+    pub(super) fn len(&self) -> usize {
+        self.texts.len() + 1
+    }
+
+    /// The name of a rule by its index, for people.
+    pub(super) fn name(&self, index: usize) -> String {
+        if index < self.texts.len() { (index + 1).to_string() } else { "default".to_string() }
+    }
+
+    /// The text of a rule by its index, for people.
+    pub(super) fn text(&self, index: usize) -> String {
+        let default = match self.default {
+            Action::Accept => "accept what is left",
+            Action::Drop => "drop what is left",
+        };
+        self.texts.get(index).map_or(default, String::as_str).to_string()
+    }
+}
+
+fn parse_sets(options: &Options) -> Result<Sets, OptionError> {
+    let error = |message| OptionError { option: "sets", message };
+    if options.sets.len() > SETS_MAX {
+        return Err(error(format!("are {}; at most {SETS_MAX} are possible", options.sets.len())));
+    }
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    let mut sets = Sets::new();
+    for (name, prefixes) in &options.sets {
+        if name.is_empty() || !name.chars().all(is_letter) {
+            return Err(error(format!("has the name \"{name}\"; write letters, digits, - and _")));
+        }
+        let set = PrefixSet::parse("sets", prefixes)
+            .map_err(|wrong| error(format!("\"{name}\" {}", wrong.message)))?;
+        sets.insert(name.clone(), set);
+    }
+    Ok(sets)
+}

@@ -1,0 +1,129 @@
+//! What rules match, and what is said of those that cannot be read.
+
+use super::*;
+
+/// Whether a list of this one rule accepts a packet.
+fn accepts(rule: &str, packet: Headers) -> bool {
+    let sets = "sets = { office = [\"10.0.0.0/8\", \"2001:db8::/64\"], none = [] }\n";
+    rig(&format!("{sets}{}", rules(&[rule]))).packet(0, &packet) == PASS
+}
+
+#[test]
+fn a_rule_matches_what_it_says() {
+    let (syn, ack) = (with_flags(SYN, tcp(1)), with_flags(ACK, tcp(1)));
+    let request_v6 = icmp(128, tcp_v6(1));
+    for (rule, packet, expected) in [
+        ("accept any from any to any", syn, true),
+        ("accept tcp from any to any", udp(syn), false),
+        ("accept udp from @office to any", udp(tcp(1)), true),
+        ("accept udp from @office to any", udp(tcp_v6(1)), true),
+        ("accept udp from any to @office", udp(tcp(1)), false),
+        ("accept udp from @none,192.0.2.0/24,@office to any", udp(tcp(1)), true),
+        ("accept udp from @none to any", udp(tcp(1)), false),
+        ("accept udp from @none to 192.0.2.1", udp(tcp(1)), false),
+        ("accept tcp from any port 4000 to any port 80-90", syn, true),
+        ("accept tcp from any to any port 79,81-90", syn, false),
+        ("accept tcp from any to any flags syn", syn, true),
+        ("accept tcp from any to any flags !ack", syn, true),
+        ("accept tcp from any to any flags syn,!ack", ack, false),
+        ("accept tcp from any to any flags ack,!syn,!rst state new", ack, true),
+        ("accept tcp from any to any flags syn,ack,fin state invalid", with_flags(SYN | FIN, tcp(1)), true),
+        ("accept udp from any to any in inside", udp(tcp(1)), true),
+        ("accept udp from any to any in outside", udp(tcp(1)), false),
+        ("accept udp from any to any in outside", from_outside(udp(tcp(1))), true),
+        ("accept tcp from any to any in outside flags !syn", from_outside(ack), true),
+        ("accept icmp from any to any type echo-request", ping(1), true),
+        ("accept icmp from any to any type echo-request", request_v6, true),
+        ("accept icmpv6 from any to any type echo-request", ping(1), false),
+        ("accept icmpv6 from any to any type echo-reply,128", request_v6, true),
+        ("accept 1 from any to any type 8", ping(1), true),
+        ("accept 1 from any to any type 128", request_v6, false),
+        ("accept 1 from any to any type 0,13", ping(1), false),
+        ("accept any from any to any state new", syn, true),
+        ("accept any from any to any state established,related,invalid,untracked", syn, false),
+        ("accept any from any to any state invalid", pong(1), true),
+        ("accept any from any to any state untracked", icmp(134, tcp_v6(1)), true),
+        ("accept any from any to any state new", icmp(134, tcp_v6(1)), false),
+    ] {
+        assert_eq!(accepts(rule, packet), expected, "{rule}: {packet:?}");
+    }
+}
+
+#[test]
+fn a_bad_rule_is_named_with_its_number_and_remedy() {
+    for (bad, expected) in [
+        ("", "is empty; write \"accept|drop PROTOCOL"),
+        (
+            "acept any from any to any",
+            "begins with \"acept\"; did you mean \"accept\"? There are: accept, drop",
+        ),
+        ("permit any from any to any", "begins with \"permit\" There are: accept, drop"),
+        ("reject any from any to any", "A function cannot send packets of its own: write \"drop\""),
+        ("accept tcp any to any", "has \"any\" in place of \"from\""),
+        ("accept tcp from any port 80 any", "has \"any\" in place of \"to\""),
+        ("accept icmp from any to any port 80", "asks for a port"),
+        (
+            "accept tcp from @offise to any",
+            "asks for the set \"@offise\", which is not among `sets`; did you mean \"office\"?",
+        ),
+        ("accept tcp from 10.0.0.1/8 to any", "write \"10.0.0.0/8\""),
+        ("accept tcp from 10.0.0.0/8 to 2001:db8::/32", "never matches"),
+        (
+            "accept tcp from any to any stat new",
+            "goes on with \"stat\", which is no condition; did you mean \"state\"?",
+        ),
+        ("accept tcp from any to any port 80, 443", "has the ports \"\""),
+        ("accept tcp from any to any state", "ends after \"state\"; write"),
+        (
+            "accept tcp from any to any state etablished",
+            "has the state \"etablished\"; did you mean \"established\"?",
+        ),
+        ("accept tcp from any to any state new state new", "has \"state\" twice"),
+        ("accept tcp from any to any in dmz", "has the side \"dmz\" There are: inside, outside"),
+        ("accept udp from any to any flags syn", "asks for flags; only tcp has flags"),
+        ("accept tcp from any to any flags sin", "has the flag \"sin\"; did you mean"),
+        ("accept tcp from any to any flags syn,!syn", "has the flag \"syn\" twice"),
+        ("accept tcp from any to any flags cwr", "has the flag \"cwr\""),
+        (
+            "accept tcp from any to any flags syn state established",
+            "asks for the flags of established packets",
+        ),
+        ("accept tcp from any to any type echo-request", "asks for a type; only icmp and icmpv6 have types"),
+        ("accept any from any to any type echo-request", "asks for a type"),
+        ("accept icmp from any to any type 8", "by number, which ICMP and ICMPv6 use for different messages"),
+        ("accept icmpv6 from any to any type timestamp-request", "has the type \"timestamp-request\""),
+        ("accept icmp from any to any type echo-requst", "did you mean \"echo-request\"?"),
+    ] {
+        let sets = "sets = { office = [\"10.0.0.0/8\"] }\n";
+        let list = rules(&["accept any from any to any", bad]);
+        let error = option_error::<Firewall>(&format!("{sets}{list}"));
+        assert!(error.starts_with(&format!("`rules` rule 2, \"{bad}\", ")), "{error}");
+        assert!(error.contains(expected), "{error}");
+    }
+    let many = std::vec!["accept any from any to any"; 1001];
+    assert_eq!(option_error::<Firewall>(&rules(&many)), "`rules` are 1001; at most 1000 are possible");
+    let error = option_error::<Firewall>(&rules(&["drop any from @bad to any"]));
+    assert!(error.contains("asks for the set \"@bad\", and there are none; write it into `sets`"), "{error}");
+}
+
+#[test]
+fn other_options_are_checked() {
+    for (bad, expected) in [
+        ("sets = { \"a b\" = [] }", "`sets` has the name \"a b\"; write letters, digits, - and _"),
+        ("sets = { a = [\"10.0.0.1/8\"] }", "`sets` \"a\" has the prefix \"10.0.0.1/8\""),
+        ("udp_timeout_s = 0", "`udp_timeout_s` must be 1 to 2147483 seconds"),
+        ("udp_stream_timeout_s = 2147484", "`udp_stream_timeout_s` must be 1 to 2147483 seconds"),
+        ("icmp_timeout_s = 0", "`icmp_timeout_s` must be"),
+        ("generic_timeout_s = 0", "`generic_timeout_s` must be"),
+        ("established_timeout_s = 0", "`established_timeout_s` must be"),
+        ("syn_sent_timeout_s = 0", "`syn_sent_timeout_s` must be"),
+    ] {
+        let error = option_error::<Firewall>(bad);
+        assert!(error.starts_with(expected), "{error}");
+    }
+    let sets: String = (0..101).map(|number| format!("s{number} = [],")).collect();
+    assert!(
+        option_error::<Firewall>(&format!("sets = {{ {sets} }}")).contains("`sets` are 101; at most 100")
+    );
+    assert!(toml::from_str::<Options>("default = \"deny\"").is_err());
+}
