@@ -21,6 +21,7 @@ macro_rules! stock_functions {
             conntrack: "conntrack", "";
             ddos: "ddos", "threshold_packets = 100\nwindow_ms = 1000\nblock_ms = 2000";
             destination_policer: "destination-policer", "rate_bytes_per_s = 20000\nburst_bytes = 5000";
+            firewall: "firewall", "default = \"accept\"\nrules = [\"drop tcp from any to any port 22,443 state new\", \"accept any from any to any state established,related\", \"drop any from any to any state invalid\"]";
             flow_statistics: "flow-statistics", "idle_ms = 500\nactive_ms = 1000";
             heavy_hitters: "heavy-hitters", "threshold_bytes = 10000";
             load_balancer: "load-balancer", "rewrite_answers = true\nservices = [

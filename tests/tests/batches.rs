@@ -426,6 +426,7 @@ proptest! {
         agree::<nfs::Conntrack>(&packets)?;
         agree::<nfs::Ddos>(&packets)?;
         agree::<nfs::DestinationPolicer>(&packets)?;
+        agree::<nfs::Firewall>(&packets)?;
         agree::<nfs::FlowStatistics>(&packets)?;
         agree::<nfs::HeavyHitters>(&packets)?;
         agree::<nfs::Policer>(&packets)?;

@@ -32,6 +32,7 @@ fn the_data_path_does_not_allocate() {
         "stats-limiter.toml",
         "balance.toml",
         "acl.toml",
+        "firewall.toml",
         "mixed-keys.toml",
         "nat.toml",
         "gateway.toml",

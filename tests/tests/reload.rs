@@ -139,6 +139,7 @@ const CHANGES: &[(&str, &str, &str, bool)] = &[
     ("conntrack", "", "established_timeout_s = 60\nliberal = true", true),
     ("ddos", "threshold_packets = 100\nwindow_ms = 1000", "threshold_packets = 10\nwindow_ms = 10", true),
     ("destination-policer", "rate_bytes_per_s = 20000\nburst_bytes = 50000", "rate_bytes_per_s = 900\nburst_bytes = 2000", true),
+    ("firewall", "rules = [\"accept tcp from any to any\"]", "rules = []\ndefault = \"accept\"", true),
     ("flow-statistics", "idle_ms = 500\nactive_ms = 1000", "idle_ms = 5\nactive_ms = 0\ntop_k = 3", true),
     ("heavy-hitters", "threshold_bytes = 10000", "threshold_bytes = 10\nwindow_ms = 0\ntop_k = 2", true),
     (

@@ -81,11 +81,16 @@ patterns = [\"|00 00 00|\"]
 ";
 
 /// Functions alone: packets that are alike in what these read are stepped without a look-up.
-const ALONE: [(&str, &str); 14] = [
+const ALONE: [(&str, &str); 15] = [
     ("access-list", "default = \"allow\"\nrules = [\"deny udp from any to any port 7000\"]"),
     ("conntrack", "syn_sent_timeout_s = 1"),
     ("ddos", "threshold_packets = 20\nwindow_ms = 100\nblock_ms = 100"),
     ("destination-policer", "rate_bytes_per_s = 2000\nburst_bytes = 500"),
+    (
+        "firewall",
+        "default = \"accept\"\nudp_timeout_s = 1\nsyn_sent_timeout_s = 1\n\
+         rules = [\"drop tcp from 10.0.0.1 to any state new\", \"drop any from any to any state invalid\"]",
+    ),
     ("flow-statistics", "idle_ms = 20\nactive_ms = 100"),
     ("heavy-hitters", "threshold_bytes = 500"),
     (

@@ -87,6 +87,7 @@ alone! {
     conntrack: "conntrack", "", Kept::Nothing;
     ddos: "ddos", "threshold_packets = 100\nwindow_ms = 1000\nblock_ms = 2000", Kept::Nothing;
     destination_policer: "destination-policer", "rate_bytes_per_s = 20000\nburst_bytes = 5000", BOUND;
+    firewall: "firewall", "default = \"accept\"\nrules = [\"drop tcp from any to any port 22,443 state new\", \"accept any from any to any state established,related\", \"drop any from any to any state invalid\"]", Kept::Nothing;
     flow_statistics: "flow-statistics", "idle_ms = 50\nactive_ms = 300", TOTALS;
     heavy_hitters: "heavy-hitters", "threshold_bytes = 10000\nidle_ms = 1\nwindow_ms = 50\nover_threshold = \"drop\"", TOTALS;
     load_balancer: "load-balancer", "policy = \"random\"\nservices = [

@@ -43,7 +43,7 @@ const fn case(name: &'static str, options: &'static str, fills: bool, passes_whe
     Case { name, options, fills, passes_when_full }
 }
 
-const CASES: [Case; 16] = [
+const CASES: [Case; 19] = [
     case("access-list", "rules = [\"allow tcp from 10.0.0.0/8 to any\"]", false, true),
     case("access-list", "default = \"allow\"", true, false),
     case("access-list", "default = \"allow\"\nwhen_full = \"pass\"", true, true),
@@ -51,6 +51,9 @@ const CASES: [Case; 16] = [
     case("conntrack", "when_full = \"pass\"", true, true),
     case("ddos", "", true, true),
     case("ddos", "when_full = \"drop\"", true, false),
+    case("firewall", "rules = [\"accept tcp from 10.0.0.0/8 to any\"]", false, true),
+    case("firewall", "default = \"accept\"", true, false),
+    case("firewall", "default = \"accept\"\nwhen_full = \"pass\"", true, true),
     case("flow-statistics", "", true, true),
     case("heavy-hitters", "threshold_bytes = 1000", true, true),
     case(

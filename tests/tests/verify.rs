@@ -96,8 +96,9 @@ fn turns_are_equal_up_to_allocation() {
 }
 
 #[test]
-fn the_access_list_and_the_balancer() {
+fn the_access_list_the_firewall_and_the_balancer() {
     assert_holds(&example("acl.toml"), &CORES);
+    assert_holds(&example("firewall.toml"), &CORES);
     assert_holds(&example("balance.toml"), &CORES);
 }
 
@@ -115,6 +116,7 @@ fn every_stock_function_is_verified_alone() {
         "conntrack",
         "ddos",
         "destination-policer",
+        "firewall",
         "flow-statistics",
         "heavy-hitters",
         "load-balancer",

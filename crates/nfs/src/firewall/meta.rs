@@ -13,7 +13,7 @@ use crate::selector::Packet;
 #[derive(Clone, Copy, Debug, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C)]
 pub struct Meta {
-    /// Of an ICMP error the ends of the connection that it is about, and its sender in place of `ack`.
+    /// The ends are the packet's; those of an ICMP error are the ends of the connection that it is about, and `ack` is its sender.
     pub(super) packet: conntrack::Meta,
     pub(super) protocol: u8,
     /// [`FLOW`], [`LATER_FRAGMENT`], [`ERROR`] or [`UNTRACKED`].

@@ -86,7 +86,7 @@ pub(super) struct Judged {
     pub(super) packet: Packet,
     pub(super) state: States,
     pub(super) is_from_outside: bool,
-    /// Of ICMP and ICMPv6.
+    /// The type of an ICMP or ICMPv6 message; anything for other packets.
     pub(super) icmp_type: u8,
     pub(super) tcp_flags: u8,
 }

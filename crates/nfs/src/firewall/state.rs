@@ -26,7 +26,7 @@ pub struct State {
     /// What the rules say of its packets: established ones by the end that they are from, new ones. Read by
     /// [`State::ruling`].
     pub(super) rulings: [Ruling; 3],
-    /// [`asked`] of ICMP, and [`outside`].
+    /// Bits: [`asked`] for ICMP, [`outside`] for each ruling.
     pub(super) marks: u8,
 }
 

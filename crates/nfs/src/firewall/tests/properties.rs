@@ -17,7 +17,7 @@ struct Plain {
     protocol: Option<u8>,
     ends: [End; 2],
     from_outside: Option<bool>,
-    /// Of `new`, `established` and `invalid`; none are all.
+    /// Some of `new`, `established` and `invalid`; none are all.
     states: Vec<&'static str>,
 }
 
