@@ -6,6 +6,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::iter::Peekable;
+use core::net::IpAddr;
 use core::str::SplitWhitespace;
 
 use wire::{Addr, protocol};
@@ -93,6 +94,37 @@ impl Selector {
 
     pub(crate) fn asks_for_ports(&self) -> bool {
         !self.from.ports.is_empty() || !self.to.ports.is_empty()
+    }
+
+    /// The addresses of the source (0) or destination (1), as big-endian numbers: first and last of each range, none of which
+    /// overlap. `None` is any.
+    pub(crate) fn addr_ranges(&self, end: usize) -> Option<Vec<(u128, u128)>> {
+        let addrs = self.end(end).addrs.as_ref()?;
+        let range = |(ip, length): (IpAddr, u32)| {
+            let bits = if ip.is_ipv4() { 32 } else { 128 };
+            let first = u128::from_be_bytes(Addr::from(ip).0);
+            (first, first | 1_u128.checked_shl(bits - length).unwrap_or(0).wrapping_sub(1))
+        };
+        Some(addrs.prefixes().map(range).collect())
+    }
+
+    /// The ports of the source (0) or destination (1): first and last of each range, none of which overlap. `None` is any.
+    pub(crate) fn port_ranges(&self, end: usize) -> Option<Vec<(u128, u128)>> {
+        let mut ports = self.end(end).ports.clone();
+        ports.sort_unstable();
+        ports.dedup_by(|next, kept| {
+            let overlaps = next.0 <= kept.1;
+            if overlaps {
+                kept.1 = kept.1.max(next.1);
+            }
+            overlaps
+        });
+        let range = |(first, last): (u16, u16)| (first.into(), last.into());
+        (!ports.is_empty()).then(|| ports.into_iter().map(range).collect())
+    }
+
+    fn end(&self, end: usize) -> &Ends {
+        if end == 0 { &self.from } else { &self.to }
     }
 
     /// Reads `PROTOCOL from ADDRESSES [port PORTS] to ADDRESSES [port PORTS]`. An error says what is wrong, to follow the

@@ -21,6 +21,7 @@
 //! | `meta` | what is read of a packet |
 //! | `rule` | one rule |
 //! | `rules` | all rules, and the first that matches |
+//! | `classifier` | how that is found among 10,000 |
 //! | `state` | what is kept of a connection |
 //! | `options` | options and time-outs |
 //!
@@ -47,10 +48,11 @@
 //! The first rule that matches a packet decides. As in nftables, a rule is about packets, not about connections: answers
 //! pass only if a rule accepts them, such as `accept any from any to any state established,related`.
 //!
-//! There are at most 1,000 rules, 100 sets and 1,024 prefixes in a set. The list is searched from its first rule on: a new
-//! connection costs as much as rules were looked at. Packets of a known connection cost the same however long the
-//! list is: what the rules say of them is kept with the connection, once for each direction. The list is searched for each
-//! packet that is dropped without a connection, for ICMP and for later fragments.
+//! There are at most 10,000 rules, 100 sets and 1,024 prefixes in a set. Packets of a known connection cost the same however many
+//! rules there are: what the rules say of them is kept with the connection, once for each direction. Rules are asked for packets
+//! that begin a connection, for those that are dropped without one, for ICMP and for later fragments. The first that matches
+//! is found by bit vectors (Lakshman and Stiliadis, SIGCOMM 1998): some bits a rule, whatever the rules are. Rules whose tables
+//! would take more than 256 MiB are refused.
 //!
 //! # States
 //!
@@ -106,6 +108,7 @@ use wire::{Edits, Fields, Headers, Stamp, protocol};
 use crate::PassOrDrop;
 use crate::conntrack::{self, Fate, Kind, Segment, Settings, Side, now_ms};
 
+mod classifier;
 mod meta;
 mod options;
 mod rule;

@@ -107,7 +107,7 @@ pub(super) struct Rule {
 
 impl Rule {
     /// Whether the rule decides about a packet.
-    #[inline]
+    #[cfg(test)]
     pub(super) fn matches(&self, judged: &Judged) -> bool {
         self.states.contains(judged.state)
             && self.is_from(judged.is_from_outside)
@@ -116,14 +116,49 @@ impl Rule {
             && self.flags.is_none_or(|(mask, set)| judged.tcp_flags & mask == set)
     }
 
-    /// Whether the rule decides about a later fragment, of which nothing behind the IP header is known: it might accept a
-    /// packet that begins a connection, or drops all of them.
+    /// Whether the rule decides about a later fragment.
+    #[cfg(test)]
     pub(super) fn may_accept_or_drops(&self, packet: &Packet, is_from_outside: bool) -> bool {
         let asks_for_more = self.selector.asks_for_ports() || !self.types.is_empty() || self.flags.is_some();
         self.states.contains(States::NEW)
             && self.is_from(is_from_outside)
             && self.selector.matches_but_for_ports(packet)
             && (self.action == Action::Accept || !asks_for_more)
+    }
+
+    /// Whether it is content with the protocol, and of ICMP and ICMPv6 with the type.
+    pub(super) fn takes_kind(&self, protocol: u8, icmp_type: u8) -> bool {
+        let is_type = |types: &[(u8, u8)]| types.is_empty() || types.contains(&(protocol, icmp_type));
+        self.selector.protocol.is(protocol) && is_type(&self.types)
+    }
+
+    /// Whether it is content with the TCP flags.
+    pub(super) fn takes_flags(&self, tcp_flags: u8) -> bool {
+        self.flags.is_none_or(|(mask, set)| tcp_flags & mask == set)
+    }
+
+    /// Whether it is content with the state and the side.
+    pub(super) fn takes_place(&self, state: States, is_from_outside: bool) -> bool {
+        self.states.contains(state) && self.is_from(is_from_outside)
+    }
+
+    /// Whether the rule decides about later fragments between its addresses, of which nothing behind the IP header is known:
+    /// it might accept a packet that begins a connection, or drops all of them.
+    pub(super) fn may_take_fragments(&self, protocol: u8, is_from_outside: bool) -> bool {
+        let asks_for_more = self.selector.asks_for_ports() || !self.types.is_empty() || self.flags.is_some();
+        self.takes_place(States::NEW, is_from_outside)
+            && self.selector.protocol.is(protocol)
+            && (self.action == Action::Accept || !asks_for_more)
+    }
+
+    /// The addresses of the source (0) or destination (1): see [`Selector::addr_ranges`].
+    pub(super) fn addr_ranges(&self, end: usize) -> Option<Vec<(u128, u128)>> {
+        self.selector.addr_ranges(end)
+    }
+
+    /// The ports of the source (0) or destination (1): see [`Selector::port_ranges`].
+    pub(super) fn port_ranges(&self, end: usize) -> Option<Vec<(u128, u128)>> {
+        self.selector.port_ranges(end)
     }
 
     fn is_from(&self, outside: bool) -> bool {

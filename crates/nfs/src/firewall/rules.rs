@@ -8,13 +8,14 @@ use alloc::vec::Vec;
 use nf::OptionError;
 use nf::prefix::PrefixSet;
 
+use super::classifier::Classifier;
 use super::options::Options;
 use super::rule::{Action, Judged, Rule};
 use super::state::Ruling;
 use crate::selector::{Packet, Sets};
 
-/// The most rules. They are searched one after the other.
-pub(super) const RULES_MAX: usize = 1000;
+/// The most rules.
+pub(super) const RULES_MAX: usize = 10_000;
 /// The most named sets.
 pub(super) const SETS_MAX: usize = 100;
 
@@ -22,6 +23,7 @@ pub(super) const SETS_MAX: usize = 100;
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
     list: Arc<[Rule]>,
+    classifier: Arc<Classifier>,
     texts: Arc<[String]>,
     default: Action,
     /// Which chain file of a run they are of. It wraps around.
@@ -50,7 +52,9 @@ impl Rules {
                 .map_err(|wrong| error(format!("rule {number}, \"{text}\", {wrong}")))?;
             list.push(rule);
         }
-        Ok(Rules { list: list.into(), texts: texts.clone().into(), default: options.default, number: 0 })
+        let classifier = Arc::new(Classifier::new(&list).map_err(error)?);
+        let (list, texts) = (list.into(), texts.clone().into());
+        Ok(Rules { list, classifier, texts, default: options.default, number: 0 })
     }
 
     /// These rules, where they follow `old` while the firewall runs: with the number of `old` if they say what it says.
@@ -63,24 +67,36 @@ impl Rules {
     /// What the first rule that matches says, or the default.
     #[inline]
     pub(super) fn judge(&self, judged: &Judged) -> Found {
-        self.first(|rule| rule.matches(judged))
+        self.found(self.classifier.first(judged))
     }
 
     /// What is said of a later fragment: it passes if its first one might, in either direction.
     pub(super) fn judge_later_fragment(&self, packet: &Packet, is_from_outside: bool) -> Found {
-        let found = self.first(|rule| rule.may_accept_or_drops(packet, is_from_outside));
-        if found.ruling == Ruling::Accept {
-            return found;
-        }
-        let answered = packet.reversed();
-        let of_answer = self.first(|rule| rule.may_accept_or_drops(&answered, !is_from_outside));
-        if of_answer.ruling == Ruling::Accept { of_answer } else { found }
+        let first = |packet: &Packet, is_from_outside| {
+            self.found(self.classifier.first_of_later_fragment(packet, is_from_outside))
+        };
+        either(first(packet, is_from_outside), || first(&packet.reversed(), !is_from_outside))
+    }
+
+    /// [`Rules::judge`] in plain code, to compare with.
+    #[cfg(test)]
+    pub(super) fn judge_one_by_one(&self, judged: &Judged) -> Found {
+        self.found(self.list.iter().position(|rule| rule.matches(judged)))
+    }
+
+    /// [`Rules::judge_later_fragment`] in plain code, to compare with.
+    #[cfg(test)]
+    pub(super) fn judge_later_fragment_one_by_one(&self, packet: &Packet, is_from_outside: bool) -> Found {
+        let first = |packet: &Packet, is_from_outside| {
+            self.found(self.list.iter().position(|rule| rule.may_accept_or_drops(packet, is_from_outside)))
+        };
+        either(first(packet, is_from_outside), || first(&packet.reversed(), !is_from_outside))
     }
 
     #[inline]
-    fn first(&self, matches: impl Fn(&Rule) -> bool) -> Found {
-        let (index, action) = match (0..).zip(self.list.iter()).find(|(_, rule)| matches(rule)) {
-            Some((index, rule)) => (index, rule.action),
+    fn found(&self, index: Option<usize>) -> Found {
+        let (index, action) = match index.and_then(|index| Some((index, self.list.get(index)?.action))) {
+            Some(found) => found,
             None => (self.list.len(), self.default),
         };
         Found { index, ruling: Ruling::of(action, index, self.list.len()) }
@@ -109,6 +125,15 @@ impl Rules {
         };
         self.texts.get(index).map_or(default, String::as_str).to_string()
     }
+}
+
+/// What is said of a packet if it accepts it, else what is said of its answer if that accepts it.
+fn either(found: Found, of_answer: impl FnOnce() -> Found) -> Found {
+    if found.ruling == Ruling::Accept {
+        return found;
+    }
+    let of_answer = of_answer();
+    if of_answer.ruling == Ruling::Accept { of_answer } else { found }
 }
 
 fn parse_sets(options: &Options) -> Result<Sets, OptionError> {

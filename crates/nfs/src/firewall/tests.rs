@@ -9,8 +9,9 @@ use wire::{Addr, Headers, Marks, tcp_flags};
 use super::*;
 use crate::test_util::{function, ms, not_ip, option_error, tcp, tcp_v6, verdict_when_full};
 
+mod classifier;
 mod properties;
-mod rules;
+mod rule_texts;
 
 const PASS: Verdict = Verdict::Forward;
 const RULE: Verdict = Verdict::Drop(state::DROPPED_BY_RULE);

@@ -100,8 +100,8 @@ fn a_bad_rule_is_named_with_its_number_and_remedy() {
         assert!(error.starts_with(&format!("`rules` rule 2, \"{bad}\", ")), "{error}");
         assert!(error.contains(expected), "{error}");
     }
-    let many = std::vec!["accept any from any to any"; 1001];
-    assert_eq!(option_error::<Firewall>(&rules(&many)), "`rules` are 1001; at most 1000 are possible");
+    let many = std::vec!["accept any from any to any"; 10_001];
+    assert_eq!(option_error::<Firewall>(&rules(&many)), "`rules` are 10001; at most 10000 are possible");
     let error = option_error::<Firewall>(&rules(&["drop any from @bad to any"]));
     assert!(error.contains("asks for the set \"@bad\", and there are none; write it into `sets`"), "{error}");
 }
