@@ -12,12 +12,12 @@ use rules::Rules;
 /// Texts of addresses: all that are nested in a few, single ones, both families, sets, the first and the last.
 fn addresses() -> impl Strategy<Value = String> {
     let nested = (0_u32..4, 0_u32..=32).prop_map(|(host, length)| {
-        let addr = (0x0a00_0000 | host * 0x0040_4041) & u32::MAX.checked_shl(32 - length).unwrap_or(0);
+        let addr = (0x0a00_0000 | (host * 0x0040_4041)) & u32::MAX.checked_shl(32 - length).unwrap_or(0);
         format!("{}/{length}", std::net::Ipv4Addr::from(addr))
     });
     let nested_v6 = (0_u128..4, 0_u32..=128).prop_map(|(host, length)| {
         let addr =
-            (0x2001_0db8 << 96 | host * 0x4000_0001) & u128::MAX.checked_shl(128 - length).unwrap_or(0);
+            ((0x2001_0db8 << 96) | (host * 0x4000_0001)) & u128::MAX.checked_shl(128 - length).unwrap_or(0);
         format!("{}/{length}", std::net::Ipv6Addr::from(addr))
     });
     let single = (0_u8..8).prop_map(|host| format!("10.0.0.{host}"));
@@ -82,9 +82,9 @@ fn rules_of(texts: &[String]) -> Rules {
 
 fn judged() -> impl Strategy<Value = Judged> {
     let v4 = (0_u32..4, 0_u32..8)
-        .prop_map(|(host, low)| Addr::v4((0x0a00_0000 | host * 0x0040_4041 | low).to_be_bytes()));
+        .prop_map(|(host, low)| Addr::v4((0x0a00_0000 | (host * 0x0040_4041) | low).to_be_bytes()));
     let v6 = (0_u128..4, 0_u128..4)
-        .prop_map(|(host, low)| Addr((0x2001_0db8 << 96 | host * 0x4000_0001 | low).to_be_bytes()));
+        .prop_map(|(host, low)| Addr(((0x2001_0db8 << 96) | (host * 0x4000_0001) | low).to_be_bytes()));
     let edge = prop_oneof![
         Just(Addr([0; 16])),
         Just(Addr([255; 16])),
