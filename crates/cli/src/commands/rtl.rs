@@ -148,7 +148,7 @@ mod tests {
 
     fn example(name: &str) -> Chain {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
-        read_chain(&path, &Registry::stock()).unwrap_or_else(|_| panic!("{name} is a chain"))
+        read_chain(&path, &stock::registry()).unwrap_or_else(|_| panic!("{name} is a chain"))
     }
 
     fn refusal(chain: &Chain) -> String {
