@@ -98,7 +98,8 @@ fn page(info: &FunctionInfo) -> String {
 /// `text` behind `first`, wrapped so that it stands under itself.
 fn hanging(first: &str, text: &str) -> String {
     let rest = " ".repeat(first.chars().count());
-    let options = textwrap::Options::new(WIDTH).initial_indent(first).subsequent_indent(&rest).break_words(false);
+    let options =
+        textwrap::Options::new(WIDTH).initial_indent(first).subsequent_indent(&rest).break_words(false);
     textwrap::fill(text, options) + "\n"
 }
 
