@@ -150,7 +150,7 @@ area() { # out [rows...]
 }
 placed() { # module parameters
     local module=$1 log="$out/area.log"
-    yosys -q -l "$log" -p "read_verilog -sv $(tr '\n' ' ' <rtl/sequencer/files.f) rtl/area/ring.sv; $2; synth_ecp5 -top $module -json $out/area.json" \
+    yosys -q -l "$log" -p "read_verilog -sv $(tr '\n' ' ' <rtl/sequencer/files.f) rtl/area/ring.sv; $2; synth_ecp5 -nowidelut -top $module -json $out/area.json" \
         >/dev/null || { tail "$log"; fail "Yosys failed"; }
     # Of the last statistics: a line for each kind of cell. A memory of 16 x 4 bits takes the place of 4 LUT4.
     awk -v what="$2" '/Number of cells/ { split("", n) } { n[$1] = $2 }
