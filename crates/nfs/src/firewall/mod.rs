@@ -1,4 +1,4 @@
-//! `firewall`: judges packets by rules, and by the state of the connection that they belong to.
+//! `firewall`: judges packets by rules and the state of their connection.
 //!
 //! ```toml
 //! [[function]]
@@ -153,7 +153,7 @@ pub struct Firewall {
 impl NetworkFunction for Firewall {
     const ABOUT: About = About {
         name: "firewall",
-        summary: "judges packets by rules, and by the state of the connection that they belong to",
+        summary: "judges packets by rules and the state of their connection",
         spec: "RFC 9293; RFC 5927; RFC 1858; Linux nf_conntrack and nftables",
         options: options::OPTIONS,
         drop_reasons: &["dropped-by-rule", "dropped-by-default", "table-full"],
