@@ -64,7 +64,7 @@
 //! | `invalid` | that no connection explains |
 //! | `untracked` | whose connection cannot be looked up: see below |
 //!
-//! - TCP is followed as [`conntrack`](crate::conntrack) follows it: `invalid` is what it would drop, for flags that no TCP
+//! - TCP is followed as [`conntrack`] follows it: `invalid` is what it would drop, for flags that no TCP
 //!   sends, sequence numbers out of the window, resets that prove too little, or with `pick_up = false` an ACK of no known
 //!   connection. What `conntrack` passes is `new` or `established`.
 //! - UDP, SCTP, DCCP and all other protocols: any packet begins a connection.
