@@ -44,8 +44,7 @@ fn function(info: &FunctionInfo, page: &mut String) {
         let _ = writeln!(page, "| `{}` | `{}` | {help} |", option.name, option.default);
     }
     page.push('\n');
-    let key = if key(info).is_empty() { "none: it keeps no state".to_owned() } else { key(info) };
-    let state = format!("{key}; {} bytes of state a flow", info.state_bytes);
+    let state = format!("{}; {} bytes of state a flow", key(info), info.state_bytes);
     let lists = [
         ("key", state),
         ("reads", names(info.reads)),

@@ -29,6 +29,26 @@ pub(crate) fn tcp_v6(src: u8) -> Headers {
     Headers { src: addr(src), dst: addr(255), marks: Marks::IPV6, ..tcp(0) }
 }
 
+/// An ICMP error from `sender` to 10.0.0.1 about its TCP packet from port 4000 to port 80 of 192.0.2.1.
+pub(crate) fn icmp_error(sender: [u8; 4], from_outside: bool) -> Headers {
+    let Headers { src, dst, src_port, dst_port, .. } = tcp(1);
+    let sender = Addr::v4(sender);
+    let from_another = if sender == dst { 0 } else { 8 };
+    let side = if from_outside { Marks::FROM_OUTSIDE } else { Marks::empty() };
+    Headers {
+        src: sender,
+        dst: src,
+        src_port: dst_port,
+        dst_port: src_port,
+        protocol: protocol::ICMP,
+        seq: 0x0304_0000,
+        ack: u32::from_be_bytes(dst.last4()),
+        tcp_shape: 0x20 | 4 | from_another,
+        marks: Marks::IPV4 | side,
+        ..Headers::default()
+    }
+}
+
 /// What no function here minds: ARP, say.
 pub(crate) fn not_ip() -> Headers {
     Headers::default()

@@ -63,12 +63,8 @@ fn page(info: &FunctionInfo) -> String {
     let about = &info.about;
     let mut text = hanging(&format!("{}: ", about.name), about.summary);
     text += &hanging("  from      ", about.spec);
-    let state = match key(info) {
-        key if key.is_empty() => "none: it keeps no state".to_owned(),
-        key => key,
-    };
     let lists = [
-        ("key", state),
+        ("key", key(info)),
         ("reads", names(info.reads)),
         ("edits", names(info.edits)),
         ("drops", about.drop_reasons.join(", ")),
@@ -117,6 +113,9 @@ const ITEM: &str = "what a packet's history holds of it, in a chain of this func
 
 /// What selects a function's state, for people.
 pub fn key(info: &FunctionInfo) -> String {
+    if info.sharding.fields.is_empty() {
+        return "none: it keeps no state".to_owned();
+    }
     let both = if info.sharding.symmetric { " (both directions as one)" } else { "" };
     names(info.sharding.fields) + both
 }

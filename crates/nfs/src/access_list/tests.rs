@@ -7,7 +7,7 @@ use nf::{Rig, Verdict};
 use wire::{Headers, Marks};
 
 use super::*;
-use crate::test_util::{function, ms, not_ip, option_error, tcp, tcp_v6, verdict_when_full};
+use crate::test_util::{function, icmp_error, ms, not_ip, option_error, tcp, tcp_v6, verdict_when_full};
 
 mod properties;
 mod rules;
@@ -102,26 +102,6 @@ fn denied_packets_take_no_room() {
     assert!(rig.is_empty());
 }
 
-/// An ICMP error from `sender` to 10.0.0.1 about its TCP packet from port 4000 to port 80 of 192.0.2.1.
-fn error(sender: [u8; 4], from_outside: bool) -> Headers {
-    let Headers { src, dst, src_port, dst_port, .. } = tcp(1);
-    let sender = Addr::v4(sender);
-    let from_another = if sender == dst { 0 } else { 8 };
-    let side = if from_outside { Marks::FROM_OUTSIDE } else { Marks::empty() };
-    Headers {
-        src: sender,
-        dst: src,
-        src_port: dst_port,
-        dst_port: src_port,
-        protocol: protocol::ICMP,
-        seq: 0x0304_0000,
-        ack: u32::from_be_bytes(dst.last4()),
-        tcp_shape: 0x20 | 4 | from_another,
-        marks: Marks::IPV4 | side,
-        ..Headers::default()
-    }
-}
-
 /// RFC 1191: path MTU discovery needs what routers on the way say.
 #[test]
 fn icmp_errors_about_known_connections_pass_and_leave_things_as_they_are() {
@@ -129,7 +109,7 @@ fn icmp_errors_about_known_connections_pass_and_leave_things_as_they_are() {
     let mut rig = rig(&rules(&["allow tcp from 10.0.0.1 to any"]));
     let server = tcp(1).dst.last4();
     for sender in [ROUTER, server] {
-        assert_eq!(rig.packet(0, &error(sender, true)), DEFAULT, "nobody knows the connection");
+        assert_eq!(rig.packet(0, &icmp_error(sender, true)), DEFAULT, "nobody knows the connection");
     }
     assert!(rig.is_empty());
     rig.packet(0, &with_flags(SYN, tcp(1)));
@@ -138,12 +118,12 @@ fn icmp_errors_about_known_connections_pass_and_leave_things_as_they_are() {
         [(ROUTER, true, PASS), (server, true, PASS), (server, false, PASS), (ROUTER, false, DEFAULT)]
     {
         assert_eq!(
-            rig.packet(ms(59_000), &error(sender, from_outside)),
+            rig.packet(ms(59_000), &icmp_error(sender, from_outside)),
             verdict,
             "{sender:?} {from_outside}"
         );
     }
-    let about = |change: fn(Headers) -> Headers| change(error(ROUTER, true));
+    let about = |change: fn(Headers) -> Headers| change(icmp_error(ROUTER, true));
     for other in [
         about(|error| Headers { ack: error.ack + 1, ..error }),
         about(|error| Headers { src_port: 81, ..error }),
@@ -159,8 +139,8 @@ fn icmp_errors_about_known_connections_pass_and_leave_things_as_they_are() {
     assert!(rig.is_empty());
     // The rules decide about the error itself, and it is no connection.
     let mut rig = self::rig(&rules(&["allow icmp from 198.51.100.0/24 to 10.0.0.0/8"]));
-    assert_eq!(rig.packet(0, &error(ROUTER, true)), PASS);
-    assert_eq!(rig.packet(0, &error(server, true)), DEFAULT);
+    assert_eq!(rig.packet(0, &icmp_error(ROUTER, true)), PASS);
+    assert_eq!(rig.packet(0, &icmp_error(server, true)), DEFAULT);
     assert!(rig.is_empty());
 }
 

@@ -111,6 +111,13 @@ bitflags! {
     }
 }
 
+impl Flags {
+    /// Says which end opened the connection.
+    fn originator(is_low: bool) -> Flags {
+        if is_low { Flags::ORIGINATOR_IS_LOW } else { Flags::empty() }
+    }
+}
+
 impl State {
     /// A connection that `segment` opens: a SYN, or any other packet as a pick-up.
     pub(crate) fn open(segment: &Segment, from_low: bool) -> State {
@@ -122,36 +129,22 @@ impl State {
             shape: segment.offer,
         };
         let mut responder = Half::UNSEEN;
-        let mut flags = Flags::empty();
-        flags.set(Flags::ORIGINATOR_IS_LOW, from_low);
+        let mut flags = Flags::originator(from_low);
         if segment.kind != Kind::Syn {
             originator.max_end = segment.end.wrapping_add(originator.max_window);
             originator.shape = Shape::SACK_PERMITTED;
             responder.shape = Shape::SACK_PERMITTED;
             flags |= Flags::ORIGINATOR_LIBERAL | Flags::RESPONDER_LIBERAL;
         }
-        State {
-            halves: [originator, responder],
-            tcp: TcpState::None,
-            flags,
-            last: Last { end: 0, ack: 0, len: 0, window: 0 },
-            deadline_ms: 0,
-            remaining_ms: 0,
-            last_offer: Shape::empty(),
-            last_kind: Kind::None,
-            last_from: Side::Originator,
-            retransmissions: 0,
-        }
+        State { halves: [originator, responder], flags, ..State::open_other(from_low) }
     }
 
     /// A connection of another protocol, of which the ends and the time are kept.
     pub(crate) fn open_other(from_low: bool) -> State {
-        let mut flags = Flags::empty();
-        flags.set(Flags::ORIGINATOR_IS_LOW, from_low);
         State {
             halves: [Half::UNSEEN; 2],
             tcp: TcpState::None,
-            flags,
+            flags: Flags::originator(from_low),
             last: Last { end: 0, ack: 0, len: 0, window: 0 },
             deadline_ms: 0,
             remaining_ms: 0,

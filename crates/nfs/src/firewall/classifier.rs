@@ -21,8 +21,8 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
-use alloc::{vec, vec::IntoIter};
 
 use wire::{Addr, protocol};
 
@@ -258,7 +258,7 @@ impl Sets {
             }
         }
         turns.sort_unstable();
-        let mut turns: core::iter::Peekable<IntoIter<(u128, usize)>> = turns.into_iter().peekable();
+        let mut turns = turns.into_iter().peekable();
         let mut ranges = Ranges { first: Vec::new(), sets: Vec::new() };
         let mut start = 0;
         loop {

@@ -149,7 +149,7 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
     OptionDoc {
         name: "gaps",
         default: "\"auto\"",
-        help: "a TCP connection of which packets were missed: \"resync\", \"strict\" or \"auto\", as conntrack has it",
+        help: "what happens to a TCP connection that misses packets: \"resync\", \"strict\" or \"auto\"; conntrack's page explains them",
     },
     OptionDoc {
         name: "syn_sent_timeout_s",

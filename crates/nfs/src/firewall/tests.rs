@@ -7,7 +7,7 @@ use nf::{FlowKey, Rig, Verdict};
 use wire::{Addr, Headers, Marks, tcp_flags};
 
 use super::*;
-use crate::test_util::{function, ms, not_ip, option_error, tcp, tcp_v6, verdict_when_full};
+use crate::test_util::{function, icmp_error, ms, not_ip, option_error, tcp, tcp_v6, verdict_when_full};
 
 mod classifier;
 mod properties;
@@ -178,26 +178,6 @@ fn without_pick_up_only_a_syn_is_new() {
     assert_eq!(liberal.packet(0, &Headers { seq: 5_000_000, ..with_flags(ACK, tcp(1)) }), PASS);
 }
 
-/// An ICMP error from `sender` to 10.0.0.1 about its TCP packet from port 4000 to port 80 of 192.0.2.1.
-fn error(sender: [u8; 4], outside: bool) -> Headers {
-    let Headers { src, dst, src_port, dst_port, .. } = tcp(1);
-    let sender = Addr::v4(sender);
-    let from_another = if sender == dst { 0 } else { 8 };
-    let side = if outside { Marks::FROM_OUTSIDE } else { Marks::empty() };
-    Headers {
-        src: sender,
-        dst: src,
-        src_port: dst_port,
-        dst_port: src_port,
-        protocol: protocol::ICMP,
-        seq: 0x0304_0000,
-        ack: u32::from_be_bytes(dst.last4()),
-        tcp_shape: 0x20 | 4 | from_another,
-        marks: Marks::IPV4 | side,
-        ..Headers::default()
-    }
-}
-
 /// RFC 1191: path MTU discovery needs what routers on the way say.
 #[test]
 fn errors_about_known_connections_are_related_and_leave_things_as_they_are() {
@@ -205,7 +185,7 @@ fn errors_about_known_connections_are_related_and_leave_things_as_they_are() {
     let server = tcp(1).dst.last4();
     let mut rig = rig(&stateful(&["accept tcp from 10.0.0.1 to any state new"]));
     for sender in [ROUTER, server] {
-        assert_eq!(rig.packet(0, &error(sender, true)), RULE, "nobody knows the connection: invalid");
+        assert_eq!(rig.packet(0, &icmp_error(sender, true)), RULE, "nobody knows the connection: invalid");
     }
     assert!(rig.is_empty());
     rig.packet(0, &with_flags(SYN, tcp(1)));
@@ -214,9 +194,9 @@ fn errors_about_known_connections_are_related_and_leave_things_as_they_are() {
         // What the last one is about cannot be looked up: untracked.
         [(ROUTER, true, PASS), (server, true, PASS), (server, false, PASS), (ROUTER, false, DEFAULT)]
     {
-        assert_eq!(rig.packet(ms(119_000), &error(sender, outside)), verdict, "{sender:?} {outside}");
+        assert_eq!(rig.packet(ms(119_000), &icmp_error(sender, outside)), verdict, "{sender:?} {outside}");
     }
-    let about = |change: fn(Headers) -> Headers| change(error(ROUTER, true));
+    let about = |change: fn(Headers) -> Headers| change(icmp_error(ROUTER, true));
     for other in [
         about(|error| Headers { ack: error.ack + 1, ..error }),
         about(|error| Headers { src_port: 81, ..error }),
@@ -238,9 +218,9 @@ fn errors_about_known_connections_are_related_and_leave_things_as_they_are() {
         "accept icmp from 198.51.100.0/24 to 10.0.0.0/8 type destination-unreachable state related",
     ]));
     rig.packet(0, &with_flags(SYN, tcp(1)));
-    assert_eq!(rig.packet(0, &error(ROUTER, true)), PASS);
-    assert_eq!(rig.packet(0, &error(server, true)), DEFAULT);
-    assert_eq!(rig.packet(0, &Headers { seq: 0x0b00_0000, ..error(ROUTER, true) }), DEFAULT);
+    assert_eq!(rig.packet(0, &icmp_error(ROUTER, true)), PASS);
+    assert_eq!(rig.packet(0, &icmp_error(server, true)), DEFAULT);
+    assert_eq!(rig.packet(0, &Headers { seq: 0x0b00_0000, ..icmp_error(ROUTER, true) }), DEFAULT);
     assert_eq!(rig.len(), 1);
 }
 
