@@ -228,7 +228,7 @@ fn a_report_says_which_function_filled_a_table_that_others_share() {
     let note = "`conntrack` found the table full for 50 new flows and has 0 in it: it shares the table with \
                 `access-list`, which has 64";
     assert!(report.oddities.iter().any(|oddity| oddity.starts_with(note)), "{:?}", report.oddities);
-    assert!(report.text(None).contains(note));
+    assert!(report.to_string().contains(note));
     // A function that fills its own table needs no such word.
     let (_, report) = fates(&chain(toml, &stock::registry()), &packets);
     assert!(report.functions[0].flows.rejected > 0);

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use clap_markdown::MarkdownOptions;
 use engine::FunctionInfo;
+use telemetry::prometheus::{FAMILIES, Family};
 
 use crate::commands::Cli;
 use crate::commands::nfs::{key, names};
@@ -11,7 +12,11 @@ use crate::schema::stale;
 
 #[test]
 fn pages_say_what_the_code_says() {
-    let pages = [stale("reference/functions.md", &functions()), stale("reference/cli.md", &command_line())];
+    let pages = [
+        stale("reference/functions.md", &functions()),
+        stale("reference/cli.md", &command_line()),
+        stale("reference/metrics.md", &metrics()),
+    ];
     let pages: Vec<_> = pages.into_iter().flatten().collect();
     assert!(pages.is_empty(), "out of date in docs/: {pages:?}; run the tests with UPDATE_SCHEMA=1");
 }
@@ -29,6 +34,28 @@ fn functions() -> String {
     let mut page = FUNCTIONS.to_owned();
     for info in stock::registry().functions() {
         function(info, &mut page);
+    }
+    page
+}
+
+const METRICS: &str = "# Metrics
+
+Made from the code: what `--metrics` serves, in its order. [Telemetry](../telemetry.md) is the overview.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+";
+
+fn metrics() -> String {
+    let mut page = METRICS.to_owned();
+    for Family { name, kind, labels, help, more } in FAMILIES {
+        let _ = writeln!(
+            page,
+            "| `{name}` | {} | {} | {} |",
+            kind.name(),
+            quoted(labels),
+            [*help, *more].join(" ").trim_end()
+        );
     }
     page
 }

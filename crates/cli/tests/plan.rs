@@ -65,12 +65,12 @@ fn chains_that_no_hash_serves_are_told() {
 
 #[test]
 fn people_read_advice_costs_and_rates() {
-    let text = stdout(&plan(&format!("examples/edge.toml --pcap captures/edge.pcap --max-cores 5 {SMALL}")));
+    let text =
+        stdout(&plan(&format!("examples/edge.toml --pcap captures/edge.pcap --max-cores 5 {SMALL} -v")));
     for expected in [
-        "Advice\n  - ",
         "What a packet costs a core, ns",
         "c2: replay of another core's packet",
-        "history bytes",
+        " | history | replicas",
         "Prediction against measurement",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
@@ -99,4 +99,26 @@ fn what_makes_no_sense_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{args}: {error}");
         assert!(error.contains(expected), "{args}: {error}");
     }
+}
+
+/// What matters first, in a screen; `-v` and the page have the rest.
+#[test]
+fn a_recommendation_and_its_reason_come_first() {
+    let folder = crate::support::Folder::new("plan-page");
+    let page = folder.file("plan.html");
+    let at = format!("examples/edge.toml --pcap captures/edge.pcap {SMALL}");
+    let text = stdout(&plan(&format!("{at} --report {page}")));
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() <= 40 && lines.iter().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(lines[3].starts_with("Use `") || lines[3].starts_with("Stay on one core"), "{text}");
+    assert_eq!(lines.iter().any(|line| line.starts_with("Why: ")), lines[3].starts_with("Use `"), "{text}");
+    let full = stdout(&plan(&format!("{at} -v")));
+    assert!(
+        full.contains("Prediction against measurement") && !text.contains("Prediction against"),
+        "{full}"
+    );
+    let html = std::fs::read_to_string(&page).expect("the page");
+    let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+    assert!(roxmltree::Document::parse_with_options(&html, options).is_ok(), "{html}");
+    assert!(html.contains("<svg ") && html.contains("id=\"plan\""), "{html}");
 }

@@ -14,6 +14,7 @@ fn a_report_prints_as_the_program_prints_it() {
         "examples/edge.toml",
         "--pcap",
         "captures/edge.pcap",
+        "-v",
     ]));
     let chain =
         std::fs::read_to_string(crate::support::root().join("examples/edge.toml")).expect("an example");
@@ -31,5 +32,31 @@ fn a_report_prints_as_the_program_prints_it() {
         format!("{tables}\n{rest}")
     };
     assert_eq!(timeless(&report), timeless(&printed));
-    assert!(report.contains("\nVerdicts\n") && report.contains("digest of all flows"), "{report}");
+    assert!(report.contains("\nVerdicts: forward ") && report.contains("digest of all flows"), "{report}");
+}
+
+/// Every example, on one core and replicated: a screen of text, and all of it within 100 columns.
+#[test]
+fn a_summary_fits_a_screen() {
+    let examples = std::fs::read_dir(crate::support::root().join("examples")).expect("examples");
+    let mut runs = 0;
+    for example in examples {
+        let path = example.expect("an entry").path();
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        let chain = path.to_str().expect("text");
+        for more in [&["--strategy", "single"][..], &["--strategy", "scr", "--cores", "3"]] {
+            let run = [&["run", chain, "--pcap", "captures/edge.pcap"], more].concat();
+            let text = crate::support::stdout(&crate::support::paceline(&run));
+            let full = crate::support::stdout(&crate::support::paceline(&[&run[..], &["-v"]].concat()));
+            assert!(text.lines().count() <= engine::report::SUMMARY_LINES, "{chain}:\n{text}");
+            for line in text.lines().chain(full.lines()) {
+                assert!(line.chars().count() <= 100, "{chain}: {line}");
+            }
+            assert!(full.lines().count() >= text.lines().count() && full.contains("\nCores\n"), "{full}");
+            runs += 1;
+        }
+    }
+    assert!(runs >= 30, "{runs}");
 }

@@ -39,9 +39,11 @@ pub(crate) fn advise(forecast: &Forecast) -> Advice {
     sentences.extend(levelling(forecast));
     sentences.extend(caches(forecast));
     sentences.extend(history(forecast));
-    sentences.extend(trust(forecast));
-    sentences.extend(unsteady(forecast));
+    let caveats: Vec<String> = trust(forecast).into_iter().chain(unsteady(forecast)).collect();
+    sentences.extend_from_slice(&caveats);
     Advice {
+        reason: reason(forecast, choice),
+        caveats,
         strategy: choice.strategy.to_owned(),
         cores: choice.cores,
         mpps: choice.mpps,
@@ -139,6 +141,38 @@ fn headline(forecast: &Forecast, choice: Advised) -> String {
         text += &format!(" and {:.1} times `rss` on as many", mpps / rss);
     }
     text + "."
+}
+
+/// Why this strategy and no other; nothing where the headline says it.
+fn reason(forecast: &Forecast, Advised { strategy, cores, .. }: Advised) -> Option<String> {
+    if cores == 1 {
+        return None;
+    }
+    let point = forecast.points.iter().find(|point| point.cores == cores)?;
+    let one = forecast.costs.single_mpps();
+    // The busiest core's share of the packets makes the rate.
+    let busiest = point
+        .rss_mpps
+        .map(|rss| format!("under `rss` the busiest of {cores} cores has {:.0}%", 100.0 * one / rss));
+    match (strategy, busiest) {
+        ("scr" | "scr-turns", _) if !forecast.refused.is_empty() || !forecast.shared.is_empty() => {
+            exactness(forecast)
+        }
+        ("scr" | "scr-turns", Some(busiest)) => Some(format!(
+            "each core has an equal share of the packets, and steps those of the others for {:.1} ns beside {:.1} ns; \
+             {busiest} of the packets.",
+            forecast.costs.replay_ns,
+            forecast.costs.packet_ns()
+        )),
+        ("rss", Some(_)) => Some(format!(
+            "the busiest of {cores} cores has {:.0}% of the packets, and no flow has to go from core to core.",
+            100.0 * one / point.rss_mpps?
+        )),
+        (_, Some(busiest)) => Some(format!(
+            "it keeps the cores alike by what goes from loaded ones to others; {busiest} of the packets."
+        )),
+        (_, None) => exactness(forecast),
+    }
 }
 
 /// Where sharding does not give the answers of one core, or cannot run at all.

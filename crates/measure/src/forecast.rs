@@ -116,6 +116,13 @@ pub struct Advice {
     /// strategy can run on several.
     #[serde(default)]
     pub fastest: Option<Fastest>,
+    /// Why this strategy and no other; null where the first sentence says it.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// How far to rely on the predictions, in whole sentences, which are the last of `sentences`; empty where they held and
+    /// rounds were alike.
+    #[serde(default)]
+    pub caveats: Vec<String>,
     /// What to use, why, and where it ends, in whole sentences.
     pub sentences: Vec<String>,
 }

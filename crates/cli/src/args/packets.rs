@@ -165,7 +165,7 @@ pub fn prepare(
     registry: &Registry,
 ) -> Result<Setting, Failure> {
     let packets = find(args, history, strategy)?;
-    let chain = tables.apply(args.read(registry)?);
+    let chain = tables.apply(args.read(registry)?)?;
     if history.history_version == Some(HistoryVersionArg::Typed)
         && chain.history_version() != sequencer::Version::Typed
     {

@@ -72,7 +72,7 @@ impl ReloadArgs {
                 ));
             }
             let before = reloads.last().map_or(chain, |before| &before.chain);
-            let chain = tables.apply(read_chain(Path::new(path), registry)?).behind(before);
+            let chain = tables.apply(read_chain(Path::new(path), registry)?)?.behind(before);
             let plan = card.plan(&chain, first.strategy, first.cores)?.following(first);
             if !self.cores_at.is_empty() {
                 plan.check_cores(&chain, first.cores).map_err(Failure::usage)?;

@@ -1,10 +1,11 @@
-//! Tables of other sizes than a chain file says, for `verify`.
+//! Tables of other sizes than a chain file says, for `verify` and `run`.
 
 use clap::{Args, ValueEnum};
 use engine::Chain;
 use table::{MAX_FLOWS, WhenFull};
 
 use super::number;
+use crate::failure::Failure;
 
 /// Tables other than the chain file says.
 #[derive(Args, Default)]
@@ -22,14 +23,26 @@ pub struct TableArgs {
 }
 
 impl TableArgs {
-    /// The chain with such tables.
-    pub fn apply(&self, mut chain: Chain) -> Chain {
+    pub fn is_given(&self) -> bool {
+        self.flows.is_some() || self.table_full.is_some() || self.table_seed.is_some()
+    }
+
+    /// The chain with such tables. Refused where a function cannot do without flows that live.
+    pub fn apply(&self, mut chain: Chain) -> Result<Chain, Failure> {
         for spec in &mut chain.functions {
             spec.flows = self.flows.unwrap_or(spec.flows);
+            let refused = spec.function.refuses_eviction();
+            if let (Some(TableFullArg::EvictOldest), Some(reason)) = (self.table_full, refused) {
+                let name = &spec.name;
+                return Err(Failure::usage(format!(
+                    "--table-full evict-oldest: `{name}` cannot evict flows that live: {reason}\n\
+                     Leave the option out, and say `table_full` for the other functions in the chain file."
+                )));
+            }
             spec.when_full = self.table_full.map_or(spec.when_full, TableFullArg::when_full);
         }
         chain.table_seed = self.table_seed.unwrap_or(chain.table_seed);
-        chain
+        Ok(chain)
     }
 }
 

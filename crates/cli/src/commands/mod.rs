@@ -41,6 +41,7 @@ pub mod p4;
 pub mod plan;
 pub mod rtl;
 pub mod run;
+pub mod schema;
 pub mod sequence;
 pub mod sweep;
 pub mod top;
@@ -87,6 +88,8 @@ commands! {
         Nfs(nfs::NfsArgs),
         /// Say which strategy to use on how many cores: measures what a packet costs here, and predicts
         Plan(plan::PlanArgs),
+        /// Write what chain files may say as JSON Schema, for editors
+        Schema(schema::SchemaArgs),
         /// Check, compile and run programs in P4-16 with tables that the data plane writes
         P4(p4::P4Args),
         /// Write hardware for a chain, in SystemVerilog

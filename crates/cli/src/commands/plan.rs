@@ -1,5 +1,7 @@
 //! `paceline plan`: what a packet costs on this machine, what that gives on more cores, and which strategy to use.
 
+mod page;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,7 +14,7 @@ use crate::args::{ReplayArgs, indirection_size, number};
 use crate::costs;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::machine::{labels, last_level_cache_bytes};
-use crate::output::{Reports, count, heading, item, percent, plural, table, wrapped};
+use crate::output::{Reports, bytes, heading, item, json, percent, plural, table, wrapped};
 use crate::progress::interruptible;
 
 const MODEL: &str = "\
@@ -41,16 +43,23 @@ pub struct PlanArgs {
     /// How often each is measured; medians are shown
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
     pub rounds: usize,
+    /// Show all of it: what bounds each strategy, all numbers of cores, and predictions beside measurements
+    #[arg(short, long)]
+    pub verbose: bool,
     /// Write the figures and the advice as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write a page with the advice, and the rates by cores that it rests on. One file that needs no other, with the JSON in it
+    #[arg(long, value_name = "OUT.html")]
+    pub report: Option<PathBuf>,
 }
 
-/// Numbers of cores that the table shows, beside the one advised and the most.
-const SHOWN_CORES: [usize; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
+/// Numbers of cores that the table shows, beside the one advised and the most; the first eight without -v.
+const SHOWN_CORES: [usize; 14] = [1, 2, 4, 8, 16, 32, 64, 128, 3, 6, 12, 24, 48, 96];
 
 pub fn command(args: &PlanArgs, registry: &Registry) -> Result<ExitCode, Failure> {
-    let reports = Reports::open(&args.replay.inputs(), None, args.json.as_deref())?;
+    let documents = [("--json", args.json.as_deref()), ("--report", args.report.as_deref())];
+    let reports = Reports::open_documents(&args.replay.inputs(), &documents)?;
     let chain = args.replay.chain(registry)?;
     let progress = interruptible(None);
     let source = args.replay.source(&progress.stop)?;
@@ -67,29 +76,53 @@ pub fn command(args: &PlanArgs, registry: &Registry) -> Result<ExitCode, Failure
         cache_bytes: last_level_cache_bytes(),
     };
     match measure::forecast(&chain, &source.trace, &question, labels(source.name), &progress.stop) {
-        Ok(forecast) => reports.write(&forecast, &render(&forecast)).map(|()| ExitCode::SUCCESS),
+        Ok(forecast) => {
+            let json = json(&forecast)?;
+            let text = render(&forecast, args.verbose);
+            reports.write_documents(&[&|| json.clone(), &|| page::render(&forecast)], &text)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Err(error) => costs::interrupted(error).map(|()| ExitCode::from(INTERRUPTED)),
     }
 }
 
-fn render(forecast: &Forecast) -> String {
+fn render(forecast: &Forecast, verbose: bool) -> String {
+    let mut text = wrapped(&format!("{}: {}", forecast.chain, forecast.functions.join(", ")), "", "  ");
+    text += &wrapped(&over(forecast), "", "  ");
+    let advice = &forecast.advice;
+    text += "\n";
+    text += &advice.sentences.first().map(|sentence| wrapped(sentence, "", "  ")).unwrap_or_default();
+    text += &advice.reason.as_ref().map(|why| wrapped(&format!("Why: {why}"), "", "  ")).unwrap_or_default();
+    let shown = if verbose { advice.sentences.get(1..).unwrap_or_default() } else { &advice.caveats };
+    shown.iter().for_each(|sentence| text += &item(sentence));
+    text += &(costs(forecast) + &rates(forecast, verbose));
+    text += &if verbose { checks(&forecast.checks) } else { String::new() };
+    text += &("\n".to_owned() + &wrapped(&format!("on {}", forecast.machine), "", "  "));
+    text + if verbose {
+        ""
+    } else {
+        "-v shows more: what bounds each strategy, more cores, predictions beside measurements\n"
+    }
+}
+
+/// What the plan is about.
+fn over(forecast: &Forecast) -> String {
     let trace = &forecast.trace;
-    let over = format!(
+    format!(
         "over {}: {}, {}, {} of the packets in the biggest flow",
         trace.source,
         plural(trace.packets, "packet"),
         plural(trace.flows, "flow"),
         percent(trace.top1_share)
-    );
-    let mut text = wrapped(&format!("{}: {}", forecast.chain, forecast.functions.join(", ")), "", "  ");
-    text += &wrapped(&over, "", "  ");
-    text += &heading("Advice");
-    forecast.advice.sentences.iter().for_each(|sentence| text += &item(sentence));
-    text += &(costs(forecast) + &rates(forecast) + &checks(&forecast.checks));
-    text + "\n" + &wrapped(&format!("on {}", forecast.machine), "", "  ")
+    )
 }
 
 fn costs(forecast: &Forecast) -> String {
+    let (header, rows) = cost_rows(forecast);
+    heading("What a packet costs a core, ns") + &table(&header, &rows, 1)
+}
+
+fn cost_rows(forecast: &Forecast) -> ([&'static str; 3], Vec<Vec<String>>) {
     let measured = &forecast.measured;
     let row = |name: &str, spread: &Spread| {
         vec![
@@ -111,13 +144,15 @@ fn costs(forecast: &Forecast) -> String {
     rows.extend(
         measured.sequencer_ns.as_ref().map(|ns| row("the sequencer, a core in front of several", ns)),
     );
-    heading("What a packet costs a core, ns") + &table(&["", "median", "least to most"], &rows, 1)
+    (["", "median", "least to most"], rows)
 }
 
-fn rates(forecast: &Forecast) -> String {
+/// A row for each number of cores.
+fn rate_table(forecast: &Forecast, verbose: bool) -> (Vec<&'static str>, Vec<Vec<String>>) {
     let most = forecast.points.len();
+    let shown = if verbose { &SHOWN_CORES[..] } else { &SHOWN_CORES[..8] };
     let is_shown = |point: &&ForecastPoint| {
-        SHOWN_CORES.contains(&point.cores) || [most, forecast.advice.cores].contains(&point.cores)
+        shown.contains(&point.cores) || [most, forecast.advice.cores].contains(&point.cores)
     };
     let mpps = |rate: Option<f64>| rate.map_or("-".to_owned(), tenths);
     let can_run = |strategy: &&str| forecast.choices.iter().any(|choice| choice.strategy == *strategy);
@@ -127,22 +162,27 @@ fn rates(forecast: &Forecast) -> String {
         let mut row = vec![format!("{}{mark}", point.cores)];
         row.extend([point.scr_mpps, point.rss_mpps, point.rsspp_mpps].map(mpps));
         row.extend(beyond.iter().map(|strategy| mpps(forecast.rate(strategy, point.cores))));
-        row.push(count(point.history_bytes as u64));
-        row.push(tenths(point.replica_bytes as f64 / f64::from(1 << 20)));
+        row.push(bytes(point.history_bytes as f64));
+        row.push(bytes(point.replica_bytes as f64));
         row
     };
     let rows: Vec<_> = forecast.points.iter().filter(is_shown).map(row).collect();
     let header = ["cores", "scr", "rss", "rsspp"].into_iter().chain(beyond.iter().copied());
-    let header: Vec<&str> = header.chain(["history bytes", "replicas, MiB"]).collect();
+    (header.chain(["history", "replicas"]).collect(), rows)
+}
+
+fn rates(forecast: &Forecast, verbose: bool) -> String {
+    let most = forecast.points.len();
+    let (header, rows) = rate_table(forecast, verbose);
     let text = heading("Predicted rates, Mpps") + &table(&header, &rows, 1);
-    let rest = forecast.auto.as_ref().map(|rest| {
-        let on = format!("{} on {}", rest.strategy, plural(rest.cores as u64, "core"));
-        format!(
-            "\n auto, up to {most} cores, comes to rest at {on}, {:.1} Mpps, or at what promises 5% less at most: it takes a core that adds\n half a percent, the advice one that adds a fifth of what one core does\n",
-            rest.mpps
-        )
-    });
-    text + &rest.unwrap_or_default()
+    let Some(rest) = forecast.auto.as_ref().filter(|_| verbose) else { return text };
+    let on = format!("{} on {}", rest.strategy, plural(rest.cores as u64, "core"));
+    let rest = format!(
+        "auto, up to {most} cores, comes to rest at {on}, {:.1} Mpps, or at what promises 5% less at most: it takes a core \
+         that adds half a percent, the advice one that adds a fifth of what one core does",
+        rest.mpps
+    );
+    text + "\n" + &wrapped(&rest, " ", " ")
 }
 
 fn checks(checks: &[Check]) -> String {

@@ -11,8 +11,8 @@ use ::io::capture::CaptureWriter;
 use serde::Serialize;
 
 pub use self::text::{
-    ALL_MALFORMED, bar, count, fitting, heading, is_unprintable, item, percent, plural, plural_of, printable,
-    table, wrapped,
+    ALL_MALFORMED, bar, bytes, count, fitted, fitting, heading, is_unprintable, item, percent, plural,
+    plural_of, printable, table, wrapped,
 };
 use crate::failure::Failure;
 

@@ -1,10 +1,7 @@
 //! Text for the terminal.
 
-pub use engine::text::{ALL_MALFORMED, count, heading, percent, plural, table};
+pub use engine::text::{ALL_MALFORMED, WIDTH as COLUMNS, bytes, count, heading, percent, plural, table};
 use unicode_width::UnicodeWidthStr;
-
-/// Columns of a line, the most.
-const COLUMNS: usize = 100;
 
 /// One of a list's, with what hangs in.
 pub fn item(text: &str) -> String {
@@ -42,6 +39,19 @@ pub fn wrapped(text: &str, first: &str, next: &str) -> String {
         is_empty = false;
     }
     lines + &line + "\n"
+}
+
+/// A report whose sentences are broken into lines; its tables stay as they are.
+pub fn fitted(report: &str) -> String {
+    let line = |line: &str| {
+        let text = line.trim_start();
+        let indent = &line[..line.len() - text.len()];
+        match line.width() > COLUMNS && !line.contains('|') {
+            true => wrapped(text, indent, &format!("{indent}  ")),
+            false => format!("{line}\n"),
+        }
+    };
+    report.lines().map(line).collect()
 }
 
 /// How many bytes of a text's first characters take at most so many columns of a terminal.

@@ -18,6 +18,7 @@
 //! flows = 65536                 # what each core's table holds
 //! table_full = "evict-oldest"   # or "reject"
 //! pick_up = true                # the function's own options
+//! time_wait_timeout = "2 min"   # numbers with units may be texts, and go without the unit in the name
 //! ```
 
 use std::collections::BTreeMap;
@@ -25,8 +26,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use miette::{Diagnostic, NamedSource, SourceSpan};
-use nf::OptionError;
 use nf::prefix::PrefixSet;
+use nf::{OptionDoc, OptionError};
 use serde::Deserialize;
 use table::{MAX_FLOWS, WhenFull};
 use thiserror::Error;
@@ -35,6 +36,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::chain::checksums::Checksums;
 use crate::chain::classes::{Class, Classes, Priority};
+use crate::chain::quantity;
 use crate::chain::registry::{MakeError, Registry};
 use crate::chain::{Chain, FunctionSpec, MalformedPolicy, Slo, SpoofedPolicy};
 use crate::path::checks::Fragments;
@@ -313,6 +315,12 @@ fn parse_function(table: Spanned<DeValue<'_>>, registry: &Registry) -> Result<Fu
         let message = "this function does not say which function it is";
         return Err(mistake(span, message, "`use` is missing").help(format!("add `use = \"…\"`: {choices}")));
     };
+    let info = registry.functions().find(|info| info.about.name == name);
+    let known = info.map_or(&[][..], |info| info.about.options);
+    let quantities = fields.quantities(known)?;
+    // From here on the table borrows from the numbers, too.
+    let mut fields: Fields<'_> = fields;
+    quantities.iter().try_for_each(|(option, number)| fields.replace(option, number))?;
     let flows = fields.take_spanned::<u64>("flows")?;
     let table_full = fields.take_spanned::<TableFull>("table_full")?;
     let when_full = match &table_full {
@@ -502,6 +510,52 @@ impl<'i> Fields<'i> {
         Err(mistake(key.span(), message, "unknown").help(help))
     }
 
+    /// Options whose values are texts in the place of numbers, and these numbers. Names that lack their unit
+    /// are mended.
+    fn quantities(&mut self, options: &[OptionDoc]) -> Result<Vec<(String, String)>, Mistake> {
+        // A number in TOML may have underscores.
+        let is_number = |option: &&OptionDoc| option.default.replace('_', "").parse::<f64>().is_ok();
+        let numbers = || options.iter().filter(is_number).map(|option| option.name).chain(["flows"]);
+        let is_text = |value: &Spanned<DeValue<'i>>| matches!(value.get_ref(), DeValue::String(_));
+        let texts: Vec<String> = self
+            .table
+            .iter()
+            .filter(|(_, value)| is_text(value))
+            .map(|(key, _)| key.get_ref().to_string())
+            .collect();
+        let mut quantities = Vec::new();
+        for name in texts {
+            let whole = match numbers().find(|number| *number == name) {
+                Some(whole) => whole,
+                None if options.iter().any(|option| option.name == name) => continue,
+                None => match quantity::whole_name(&name, numbers()) {
+                    Some(whole) => whole,
+                    None => continue,
+                },
+            };
+            let Some((key, value)) = self.table.remove_entry(name.as_str()) else { continue };
+            let (span, label) = (value.span(), "this value");
+            let DeValue::String(text) = value.get_ref() else { continue };
+            let number = quantity::parse(whole, text)
+                .map_err(|message| mistake(span.clone(), format!("`{name}`: {message}"), label))?;
+            if let Some(other) = self.table.get(whole) {
+                let message = format!("`{name}` and `{whole}` are one option");
+                return Err(mistake(other.span(), message, "given twice"));
+            }
+            self.table.insert(Spanned::new(key.span(), whole.to_owned().into()), value);
+            quantities.push((whole.to_owned(), number.to_string()));
+        }
+        Ok(quantities)
+    }
+
+    /// Puts a number in the place of a text.
+    fn replace(&mut self, option: &str, number: &'i str) -> Result<(), Mistake> {
+        if let Some(value) = self.table.get_mut(option) {
+            *value = Spanned::new(value.span(), DeValue::parse(number)?.into_inner());
+        }
+        Ok(())
+    }
+
     fn spans(&self) -> BTreeMap<String, Range<usize>> {
         let entry = |(key, value): (&Spanned<toml::de::DeString<'i>>, &Spanned<DeValue<'i>>)| {
             (key.get_ref().to_string(), value.span())
@@ -540,3 +594,6 @@ fn file_stem(source_name: &str) -> String {
     let stem = stem.map_or_else(|| "chain".into(), |stem| stem.to_string_lossy());
     stem.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,6 +36,7 @@ mod directions;
 pub(crate) mod inherit;
 pub(crate) mod keeping;
 mod layout;
+pub(crate) mod quantity;
 mod reads;
 pub(crate) mod registry;
 pub(crate) mod sides;

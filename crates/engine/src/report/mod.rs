@@ -2,10 +2,12 @@
 //! `docs/run.schema.json`; fields are added, never renamed or removed.
 
 mod changes;
+mod columns;
 mod drops;
 mod history;
 mod moves;
 mod of_run;
+mod section;
 mod seed;
 mod text;
 mod timeline;
@@ -17,6 +19,7 @@ pub use changes::{ChangesReport, DecisionReport, LeftOut, PhaseReport};
 pub use drops::{DroppedPacket, WhyDropped};
 pub use history::{CoreHistory, EgressReport, HistoryReport, ReorderingReport};
 pub use moves::MovesReport;
+pub use section::{Detail, Rank, SUMMARY_LINES, Section};
 pub use seed::SeedReport;
 pub use timeline::{CorePeriod, TimePeriod, TimelineReport};
 pub use trace::{FieldEdit, FieldValue, FlowState, StateField, TraceReport, TracedFunction};

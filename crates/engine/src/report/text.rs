@@ -4,19 +4,41 @@ use std::fmt;
 use std::iter;
 
 use crate::path::checks::Fragments;
-use crate::report::changes::ChangesReport;
+use crate::report::columns::humane;
 use crate::report::history::{CoreHistory, HistoryReport, ReorderingReport};
 use crate::report::moves::MovesReport;
-use crate::report::words::percent;
-use crate::report::words::{ALL_MALFORMED, count, heading, plural, table};
+use crate::report::section::{Detail, Rank, SUMMARY_LINES, Section, fit, height};
+use crate::report::words::{ALL_MALFORMED, bytes, count, duration, percent, plural};
 use crate::report::{
     ChecksumReport, CoreReport, FragmentReport, FunctionSummary, InterfaceReport, RoutingReport, RunReport,
     SharedFunction, Verdicts,
 };
 
 impl RunReport {
-    /// What `paceline run` prints; `written` says to which file it wrote the packets that left.
-    pub fn text(&self, written: Option<&str>) -> String {
+    /// What `paceline run` prints; `written` says to which file it wrote the packets that left. Lines of a table are at
+    /// most [`WIDTH`](crate::text::WIDTH) wide; sentences are not broken into lines.
+    pub fn text(&self, written: Option<&str>, detail: Detail) -> String {
+        let lead = self.lead(written, detail);
+        let about = format!("\n{}digest of all flows: {}\n", self.about(), self.digest);
+        let sections = self.sections(detail);
+        if detail == Detail::Full {
+            let sections: String = sections.iter().map(Section::full).collect();
+            return lead + &sections + &about;
+        }
+        let all: usize = sections.iter().map(|section| height(&section.full())).sum();
+        // Two lines say what is left out.
+        let room = SUMMARY_LINES.saturating_sub(height(&lead) + height(&about) + 2);
+        let (sections, left_out) = fit(sections, room);
+        let more = match left_out.as_slice() {
+            [] if height(&sections) == all => "-v shows more: each core\n".to_owned(),
+            [] => "-v shows more: each core, all rows and columns\n".to_owned(),
+            names => format!("-v shows more: each core; {}\n", names.join("; ")),
+        };
+        lead + &sections + &about + &more
+    }
+
+    /// What was run, what became of the packets, and what a reader should know before the numbers, in lines.
+    pub fn lead(&self, written: Option<&str>, detail: Detail) -> String {
         let how = match (self.interfaces.as_slice(), written) {
             ([], None) => format!(", {:.2} Mpps with reading (measured)", self.mpps),
             ([], Some(_)) => format!(", {:.2} Mpps with reading and writing (measured)", self.mpps),
@@ -26,14 +48,45 @@ impl RunReport {
             }
         };
         let mut text = format!(
-            "{}: {} ({} bytes) in {:.3} s{how}, strategy {} on {}\n",
+            "{}: {} ({}) in {}{how}, {} on {}\n",
             self.chain,
             plural(self.packets, "packet"),
-            count(self.bytes),
-            self.seconds,
+            bytes(self.bytes as f64),
+            duration(self.seconds),
             self.strategy,
             plural(self.cores.len() as u64, "core"),
         );
+        if let Some(error) = &self.error {
+            text += &format!("INCOMPLETE, this is the report so far: {error}\n");
+        }
+        text += &verdicts(self);
+        if detail == Detail::Summary {
+            text += &cores_in_short(self);
+        }
+        if let Some(written) = written {
+            text += &format!("{written}\n");
+        }
+        if !self.shared_functions.is_empty() {
+            text += &shared(&self.shared_functions, &self.strategy);
+        }
+        let earlier = match detail {
+            Detail::Summary => self.reloads.len().saturating_sub(RELOADS),
+            Detail::Full => 0,
+        };
+        if earlier > 0 {
+            text += &format!("{} before these\n", plural(earlier as u64, "reload"));
+        }
+        self.reloads[earlier..].iter().for_each(|reload| text += &reload.text());
+        let changes = self.changes.as_ref().map(|changes| match detail {
+            Detail::Summary if changes.phases.len() > PHASES => changes.summary(),
+            _ => changes.text(),
+        });
+        text + &changes.unwrap_or_default() + &notes(self)
+    }
+
+    /// How packets came, were spread and checked, in lines.
+    pub fn about(&self) -> String {
+        let mut text = String::new();
         if let Some(sides) = &self.sides {
             text += &format!(
                 "two directions: {} from inside ({}) in the order of the file, {} from outside in reverse\n",
@@ -46,59 +99,57 @@ impl RunReport {
             let fields = self.hash_fields.join(", ");
             text += &format!("cores are picked by a hash of {fields} (derived from the functions' keys)\n");
         }
-        if !self.shared_functions.is_empty() {
-            text += &shared(&self.shared_functions, &self.strategy);
+        text + &self.seed.text() + &checksums(self) + &fragments(self.fragments)
+    }
+
+    /// Tables, in the order in which they are shown.
+    pub fn sections(&self, detail: Detail) -> Vec<Section> {
+        let mut sections = Vec::new();
+        sections.extend(interfaces(&self.interfaces));
+        sections.extend(
+            self.routing.as_ref().map(|report| Section::lines("Routing", routing(report), Rank::Essential)),
+        );
+        sections.extend(drops(self));
+        sections.extend(malformed(self));
+        sections.push(functions(self, detail));
+        if detail == Detail::Full {
+            sections.push(cores(self));
         }
-        text += &self.seed.text();
-        text += &checksums(self);
-        text += &fragments(self.fragments);
-        if let Some(written) = written {
-            text += &format!("{written}\n");
-        }
-        if let Some(error) = &self.error {
-            text += &format!("INCOMPLETE, this is the report so far: {error}\n");
-        }
-        self.reloads.iter().for_each(|reload| text += &reload.text());
-        text += &self.changes.as_ref().map(ChangesReport::text).unwrap_or_default();
-        text += &notes(self);
-        text += &interfaces(&self.interfaces);
-        text += &self.routing.as_ref().map(routing).unwrap_or_default();
-        text += &verdicts(self);
-        text += &functions(self);
-        text += &cores(self);
         let moves = self.moves.iter().map(MovesReport::text).filter(|moves| !moves.is_empty());
-        moves.for_each(|moves| text += &format!("\n{moves}\n"));
-        if let Some(report) = &self.egress.reordering {
-            text += &reordering(report);
-        }
-        if let Some(report) = &self.history {
-            text += &history(report);
-        }
-        for function in &self.functions {
-            text += &own_reports(function);
-        }
-        text + &format!("\ndigest of all flows: {}\n", self.digest)
+        sections
+            .extend(moves.map(|moves| Section::lines("Moves between cores", moves + "\n", Rank::Finding)));
+        sections.extend(self.egress.reordering.as_ref().map(reordering));
+        sections.extend(self.history.iter().flat_map(history));
+        sections.extend(self.functions.iter().flat_map(|function| own_reports(function, detail)));
+        sections.extend(events(&self.functions));
+        sections
     }
 }
 
-/// What `paceline run` prints, without the end of the last line.
+/// Reloads that a summary tells of, the last ones.
+const RELOADS: usize = 2;
+
+/// Phases of strategies that change, up to which a summary has them all.
+const PHASES: usize = 3;
+
+/// The whole report, without the end of the last line.
 impl fmt::Display for RunReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text(None).trim_end())
+        f.write_str(self.text(None, Detail::Full).trim_end())
     }
 }
 
 /// A table under its heading.
 impl fmt::Display for ReorderingReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&reordering(self))
+        f.write_str(&reordering(self).full())
     }
 }
 
 /// Tables under their headings.
 impl fmt::Display for HistoryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&history(self))
+        history(self).iter().try_for_each(|section| f.write_str(&section.full()))
     }
 }
 
@@ -131,31 +182,28 @@ fn fragments(FragmentReport { policy, refused }: FragmentReport) -> String {
 }
 
 /// What interfaces received and sent.
-fn interfaces(all: &[InterfaceReport]) -> String {
-    if all.is_empty() {
-        return String::new();
-    }
+fn interfaces(all: &[InterfaceReport]) -> Option<Section> {
     let row = |interface: &InterfaceReport| {
         let lost = interface.lost.iter().map(|(reason, count)| format!("{reason} {}", self::count(*count)));
         let lost: Vec<String> = lost.collect();
         vec![
             interface.name.clone(),
             count(interface.received),
-            count(interface.received_bytes),
+            bytes(interface.received_bytes as f64),
             count(interface.sent),
-            count(interface.sent_bytes),
+            bytes(interface.sent_bytes as f64),
             if lost.is_empty() { "none".to_owned() } else { lost.join(", ") },
         ]
     };
     let header = ["interface", "received", "bytes", "sent", "bytes", "lost"];
-    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
     let completed = all.iter().filter(|interface| interface.completed > 0);
     let completed = completed.map(|of| format!("{} of {}", count(of.completed), of.name));
     let completed = match completed.collect::<Vec<_>>().join(", ") {
         none if none.is_empty() => none,
         some => format!("checksums left to a card and computed here: {some}\n"),
     };
-    format!("\n{}{completed}", table(&header, &rows, 1))
+    let section = Section::table("Interfaces", &header, all.iter().map(row).collect(), Rank::Essential);
+    (!all.is_empty()).then(|| section.below(completed))
 }
 
 /// What a router did.
@@ -224,35 +272,44 @@ fn notes(report: &RunReport) -> String {
     text
 }
 
+/// `Verdicts: forward 118 (2.2%), drop 5,314 (97.8%)`.
 fn verdicts(report: &RunReport) -> String {
-    let share = |packets: u64| percent(packets as f64 / report.packets.max(1) as f64);
     let Verdicts { forward, drop, transmit_back, host } = report.verdicts;
     let named = [("forward", forward), ("drop", drop), ("transmit back", transmit_back), ("host", host)];
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    for (name, packets) in named {
-        if packets > 0 || matches!(name, "forward" | "drop") {
-            rows.push(vec![name.to_owned(), count(packets), share(packets)]);
-        }
-    }
-    let mut text = heading("Verdicts") + &table(&["verdict", "packets", "share"], &rows, 1);
-    if !report.drops.is_empty() {
-        let row = |(reason, packets): (&String, &u64)| vec![reason.clone(), count(*packets), share(*packets)];
-        let mut rows: Vec<_> = report.drops.iter().collect();
-        rows.sort_by_key(|(reason, packets)| (std::cmp::Reverse(**packets), (*reason).clone()));
-        let rows: Vec<_> = rows.into_iter().map(row).collect();
-        text += &(heading("Drops") + &table(&["function/reason", "packets", "share"], &rows, 1));
-    }
-    let malformed: u64 = report.malformed.values().sum();
-    let is_passed = |why: &String| !report.drops.contains_key(&format!("malformed/{why}"));
-    if malformed > 0 && report.malformed.keys().any(is_passed) {
-        let passed = report.malformed.iter().filter(|(why, _)| is_passed(why));
-        let rows: Vec<_> = passed.map(|(why, n)| vec![why.clone(), count(*n)]).collect();
-        text += &(heading("Malformed, passed") + &table(&["reason", "packets"], &rows, 1));
-    }
-    text
+    let shown =
+        named.into_iter().filter(|(name, packets)| *packets > 0 || matches!(*name, "forward" | "drop"));
+    let shown =
+        shown.map(|(name, packets)| format!("{name} {} ({})", count(packets), share(report, packets)));
+    format!("Verdicts: {}\n", shown.collect::<Vec<_>>().join(", "))
 }
 
-fn functions(report: &RunReport) -> String {
+/// So many of a run's packets, as a share.
+fn share(report: &RunReport, packets: u64) -> String {
+    percent(packets as f64 / report.packets.max(1) as f64)
+}
+
+/// Why packets were dropped, the most frequent reason first.
+fn drops(report: &RunReport) -> Option<Section> {
+    let mut drops: Vec<_> = report.drops.iter().collect();
+    drops.sort_by_key(|(_, packets)| std::cmp::Reverse(**packets));
+    let row =
+        |(reason, packets): (&String, &u64)| vec![reason.clone(), count(*packets), share(report, *packets)];
+    let rows: Vec<_> = drops.into_iter().map(row).collect();
+    let header = ["function/reason", "packets", "share"];
+    (!rows.is_empty()).then(|| Section::table("Drops", &header, rows, Rank::Essential))
+}
+
+/// Malformed packets that are not among the drops.
+fn malformed(report: &RunReport) -> Option<Section> {
+    let is_passed = |(why, _): &(&String, &u64)| !report.drops.contains_key(&format!("malformed/{why}"));
+    let passed = report.malformed.iter().filter(is_passed);
+    let rows: Vec<_> = passed.map(|(why, packets)| vec![why.clone(), count(*packets)]).collect();
+    (!rows.is_empty())
+        .then(|| Section::table("Malformed, passed", &["reason", "packets"], rows, Rank::Finding))
+}
+
+/// What functions did. A summary has no column for what none of them did.
+fn functions(report: &RunReport, detail: Detail) -> Section {
     let row = |function: &FunctionSummary| {
         let FunctionSummary { name, packets, verdicts, flows, .. } = function;
         let mut row = vec![name.clone()];
@@ -262,39 +319,66 @@ fn functions(report: &RunReport) -> String {
         row.push(percent(flows.load));
         row
     };
-    let header = [
-        "function",
-        "packets",
-        "forward",
-        "drop",
-        "flows live",
-        "created",
-        "ended",
-        "evicted",
-        "rejected",
-        "table load",
+    let mut header = vec![
+        "function", "packets", "forward", "drop", "flows", "created", "ended", "evicted", "rejected", "load",
     ];
-    let rows: Vec<_> = report.functions.iter().map(row).collect();
-    heading("Functions") + &table(&header, &rows, 1)
+    let mut rows: Vec<Vec<String>> = report.functions.iter().map(row).collect();
+    if detail == Detail::Summary {
+        for column in (2..header.len() - 1).rev() {
+            if rows.iter().all(|row| row[column] == "0") {
+                header.remove(column);
+                rows.iter_mut().for_each(|row| drop(row.remove(column)));
+            }
+        }
+    }
+    Section::table("Functions", &header, rows, Rank::Essential)
 }
 
-fn cores(report: &RunReport) -> String {
-    let row = |core: &CoreReport| {
-        let mut row = vec![core.core.to_string()];
-        row.extend(
-            [core.packets, core.bytes, core.verdicts.forward, core.verdicts.drop, core.flows].map(count),
-        );
-        let ns = core.busy_seconds * 1e9 / core.packets.max(1) as f64;
-        row.extend([percent(core.share), format!("{ns:.0}")]);
-        row
+/// `Cores: 24.1% to 26.0% of the packets each, 310 to 332 ns a packet`.
+fn cores_in_short(report: &RunReport) -> String {
+    let range = |values: &mut dyn Iterator<Item = f64>, show: fn(f64) -> String| {
+        let (least, most) = values
+            .fold((f64::MAX, 0.0), |(least, most): (f64, f64), value| (least.min(value), most.max(value)));
+        let (least, most) = (show(least.min(most)), show(most));
+        if least == most { most } else { format!("{least} to {most}") }
     };
-    let header = ["core", "packets", "bytes", "forward", "drop", "flows live", "share", "ns/packet"];
-    let rows: Vec<_> = report.cores.iter().map(row).collect();
-    heading("Cores") + &table(&header, &rows, 1)
+    let ns = range(&mut report.cores.iter().filter(|core| core.packets > 0).map(ns_a_packet), |ns| {
+        count(ns.round() as u64)
+    });
+    match report.cores.as_slice() {
+        [_] => format!("Cores: 1, {ns} ns a packet\n"),
+        cores => {
+            let shares = range(&mut cores.iter().map(|core| core.share), percent);
+            format!("Cores: {}, {shares} of the packets each, {ns} ns a packet\n", cores.len())
+        }
+    }
+}
+
+/// Time that a core spent on each of its packets.
+fn ns_a_packet(core: &CoreReport) -> f64 {
+    core.busy_seconds * 1e9 / core.packets.max(1) as f64
+}
+
+/// How packets were spread.
+fn cores(report: &RunReport) -> Section {
+    let row = |core: &CoreReport| {
+        vec![
+            core.core.to_string(),
+            count(core.packets),
+            percent(core.share),
+            bytes(core.bytes as f64),
+            count(core.verdicts.forward),
+            count(core.verdicts.drop),
+            count(core.flows),
+            count(ns_a_packet(core).round() as u64),
+        ]
+    };
+    let header = ["core", "packets", "share", "bytes", "forward", "drop", "flows", "ns/packet"];
+    Section::table("Cores", &header, report.cores.iter().map(row).collect(), Rank::Finding)
 }
 
 /// How far packets left out of order.
-fn reordering(report: &ReorderingReport) -> String {
+fn reordering(report: &ReorderingReport) -> Section {
     let counts = [report.packets, report.reordered];
     let mut row: Vec<String> = counts.map(count).into();
     row.push(percent(report.ratio));
@@ -304,20 +388,22 @@ fn reordering(report: &ReorderingReport) -> String {
     row.extend([n3, report.reordered_in_flow].into_iter().chain(extents).map(count));
     let header =
         ["left", "reordered", "share", "3-reordered", "in their flow", "extent p50", "p99", "largest"];
-    let mut text = heading("Reordering at the egress (RFC 4737)") + &table(&header, &[row], 0);
-    if report.extent_at_least > 0 {
-        text += &format!(" extents of {} are at least that\n", plural(report.extent_at_least, "packet"));
-    }
-    text
+    let below = match report.extent_at_least {
+        0 => String::new(),
+        packets => format!(" extents of {} are at least that\n", plural(packets, "packet")),
+    };
+    let title = "Reordering at the egress (RFC 4737)";
+    Section::table(title, &header, vec![row], Rank::Finding).below(below)
 }
 
 /// What became of packets because of their history.
-fn history(report: &HistoryReport) -> String {
-    let mut text = String::new();
+fn history(report: &HistoryReport) -> Vec<Section> {
+    let mut sections = Vec::new();
     if !report.rejected.is_empty() {
         let row = |(reason, packets): (&String, &u64)| vec![reason.clone(), count(*packets)];
         let rows: Vec<_> = report.rejected.iter().map(row).collect();
-        text += &(heading("Dropped for their history") + &table(&["reason", "packets"], &rows, 1));
+        let header = ["reason", "packets"];
+        sections.push(Section::table("Dropped for their history", &header, rows, Rank::Essential));
     }
     let was_rebuilt = report.cores.iter().any(|core| core.rebuilt > 0);
     let losses: &[&str] = match report.recovery {
@@ -335,31 +421,49 @@ fn history(report: &HistoryReport) -> String {
         iter::once(core.core.to_string()).chain(counts.take(3 + losses.len()).map(count)).collect()
     };
     let header = [&["core", "replayed", "rejected", "flushes"], losses].concat();
-    let rows: Vec<Vec<String>> = report.cores.iter().map(row).collect();
-    text += &(heading("History") + &table(&header, &rows, 1));
+    let mut below = String::new();
     if was_rebuilt {
-        text += " rebuilt: lagged by more than the logs hold, and went on with the state of another core\n";
-        text += " skipped: packets that this state had; overtaken: those of them that came, dropped without a verdict\n";
+        below += " rebuilt: lagged by more than the logs hold, and went on with the state of another core\n";
+        below += " skipped: packets that this state had; overtaken: those of them that came, dropped without a verdict\n";
     }
     if report.lost > 0 {
-        text += &format!(" {} and flushes lost on purpose\n", plural(report.lost, "packet"));
+        below += &format!(" {} and flushes lost on purpose\n", plural(report.lost, "packet"));
     }
-    text
+    let rows = report.cores.iter().map(row).collect();
+    sections.push(Section::table("History", &header, rows, Rank::Finding).below(below));
+    sections
 }
 
-fn own_reports(function: &FunctionSummary) -> String {
-    let mut text = String::new();
-    let events: Vec<_> = function.events.iter().filter(|(_, n)| **n > 0).collect();
-    if !events.is_empty() {
-        let rows: Vec<_> = events.into_iter().map(|(event, n)| vec![event.clone(), count(*n)]).collect();
-        text += &(heading(&format!("{}: events", function.name)) + &table(&["event", "count"], &rows, 1));
+/// What a function reports of its own. A summary has no row for what did not happen.
+fn own_reports(function: &FunctionSummary, detail: Detail) -> Vec<Section> {
+    let mut sections = Vec::new();
+    for report in &function.reports {
+        let is_shown = |row: &&Vec<String>| {
+            detail == Detail::Full
+                || row.iter().skip(1).any(|cell| !matches!(cell.as_str(), "0" | "0.0" | "-" | ""))
+        };
+        let rows: Vec<Vec<String>> = report.rows.iter().filter(is_shown).cloned().collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let (header, rows) = humane(&report.columns, &rows);
+        let title = format!("{}: {}", function.name, report.title);
+        sections.push(Section { title, header, rows, below: String::new(), rank: Rank::Finding });
     }
-    for report in function.reports.iter().filter(|report| !report.rows.is_empty()) {
-        let header: Vec<&str> = report.columns.iter().map(String::as_str).collect();
-        text += &heading(&format!("{}: {}", function.name, report.title));
-        text += &table(&header, &report.rows, 1);
-    }
-    text
+    sections
+}
+
+/// What functions counted, the most frequent first.
+fn events(functions: &[FunctionSummary]) -> Option<Section> {
+    let row = |function: &FunctionSummary| {
+        let mut events: Vec<_> = function.events.iter().filter(|(_, n)| **n > 0).collect();
+        events.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
+        let events: Vec<String> =
+            events.into_iter().map(|(event, n)| format!("{event} {}", count(*n))).collect();
+        (!events.is_empty()).then(|| vec![function.name.clone(), events.join(", ")])
+    };
+    let rows: Vec<_> = functions.iter().filter_map(row).collect();
+    (!rows.is_empty()).then(|| Section::table("Events", &["function", "counted"], rows, Rank::Detail))
 }
 
 #[cfg(test)]
@@ -386,7 +490,7 @@ mod tests {
 
     fn report(recovery: bool, rebuilt: u64) -> String {
         let cores = vec![core(0, 0), core(1, rebuilt)];
-        history(&HistoryReport { recovery, lost: 0, rejected: BTreeMap::new(), cores })
+        HistoryReport { recovery, lost: 0, rejected: BTreeMap::new(), cores }.to_string()
     }
 
     /// What did not happen has no columns.

@@ -2,101 +2,9 @@
 
 use std::fmt::{Display, Write as _};
 
+use super::families::*;
 use crate::snapshot::{CoreSnapshot, FunctionSnapshot, InterfaceSnapshot, StrategySnapshot};
 use crate::{FunctionCounts, FunctionLayout, Snapshot, UNKNOWN};
-
-/// Samples of one name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Family {
-    /// The name, with its unit.
-    pub name: &'static str,
-    /// What it is to Prometheus.
-    pub kind: Kind,
-    /// What it says, in one line.
-    pub help: &'static str,
-}
-
-/// What a family is to Prometheus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Never runs back.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-}
-
-impl Kind {
-    /// As the text has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-        }
-    }
-}
-
-macro_rules! families {
-    ($($id:ident $kind:ident $name:literal $help:literal;)+) => {
-        $(const $id: Family = Family { name: $name, kind: Kind::$kind, help: $help };)+
-
-        /// All that is told, in the order of the text.
-        pub const FAMILIES: &[Family] = &[$($id),+];
-    };
-}
-
-families! {
-    INFO Gauge "paceline_info" "Always 1; labels say what runs.";
-    RUN_SECONDS Gauge "paceline_run_seconds" "Time since the run began.";
-    PACKETS Counter "paceline_packets_total" "Packets received.";
-    BYTES Counter "paceline_bytes_total" "Bytes received, as long as they were on the wire.";
-    BATCHES Counter "paceline_batches_total" "Batches received, of 1 to 64 packets.";
-    BUSY Counter "paceline_busy_seconds_total" "Time spent on packets, without waiting for them.";
-    QUEUE Gauge "paceline_queue_depth" "Packets waiting in the receive queue when the core last looked.";
-    VERDICTS Counter "paceline_verdicts_total" "Packets by what became of them.";
-    DROPS Counter "paceline_drops_total" "Packets dropped, by who dropped them and why.";
-    MALFORMED Counter "paceline_malformed_total" "Packets whose headers cannot be believed, dropped or not.";
-    MOVED_IN Counter "paceline_entries_moved_in_total" "Entries of the indirection table that came to this core.";
-    MOVED_OUT Counter "paceline_entries_moved_out_total" "Entries of the indirection table that left this core.";
-    HELD Gauge "paceline_held_packets" "Packets waiting for an entry that is on its way to this core.";
-    OWN Counter "paceline_strategy_events_total" "What the strategy counted of its own on this core.";
-    RUNS Gauge "paceline_strategy_runs" "Always 1; labels say what spreads packets now, and over how many cores.";
-    ACTIVE Gauge "paceline_active_cores" "Cores that get packets; the others are parked.";
-    LOOKS Counter "paceline_strategy_looks_total" "How often the strategy looked at the loads.";
-    MOVES Counter "paceline_moves_total" "Entries or shards that were given to other cores.";
-    UPDATES Counter "paceline_table_updates_total" "Entries that have come to another core with their flows.";
-    UPDATE_SECONDS Counter "paceline_table_update_seconds_total" "Time until they had, from the change of the table on.";
-    UPDATE_LONGEST Gauge "paceline_table_update_longest_seconds" "The longest of these times.";
-    SHARD_CORE Gauge "paceline_shard_core" "The core that has the shard.";
-    SHARD_OFFLOADED Gauge "paceline_shard_offloaded_ratio" "Share of the shard that another core steps, 0 to 1.";
-    ROLE Gauge "paceline_core_role" "1 if the core has the role, else 0.";
-    RATIOS Counter "paceline_ratio_changes_total" "How often another share of a shard came to be offloaded.";
-    PRIORITY Gauge "paceline_core_priority_packets" "Packets with priority that each core got in the last period that was looked at.";
-    SLO Gauge "paceline_slo_p99_seconds" "How long 99 in 100 packets may wait, as the chain file says.";
-    SLO_PREDICTED Gauge "paceline_slo_predicted_p99_seconds" "How long they wait on the busiest core, by the model that decides.";
-    SLO_MEASURED Gauge "paceline_slo_measured_p99_seconds" "How long 99 in 100 packets of the last period waited for their core.";
-    UTILISATION Gauge "paceline_slo_utilisation_ratio" "Share of its time that the busiest core is used, 0 to 1.";
-    UTILISATION_MOST Gauge "paceline_slo_utilisation_limit_ratio" "The most that a core may be used, 0 to 1.";
-    PROMOTED Gauge "paceline_promoted_values" "Values of the hash whose flows are promoted now.";
-    PROMOTED_SHARE Gauge "paceline_promoted_packets_ratio" "Share of the last period's packets that are of promoted values, 0 to 1.";
-    PROMOTIONS Counter "paceline_promotions_total" "Promotions of a value of the hash with its flows.";
-    DEMOTIONS Counter "paceline_demotions_total" "Demotions of a value of the hash with its flows.";
-    CHANGES Counter "paceline_strategy_changes_total" "Changes of strategy or number of cores.";
-    DECIDED_MPPS Gauge "paceline_decision_predicted_mpps" "Rate that what runs promised, million packets per second.";
-    OUTCOME_MPPS Gauge "paceline_decision_measured_mpps" "Rate that its first epoch came to, million packets per second.";
-    CANDIDATES Gauge "paceline_candidate_predicted_mpps" "Rate that a choice promises now, million packets per second.";
-    FUNCTION_PACKETS Counter "paceline_function_packets_total" "Packets that were a function's business and reached it.";
-    FUNCTION_VERDICTS Counter "paceline_function_verdicts_total" "Packets by what a function made of them.";
-    FLOWS Gauge "paceline_flows" "Flows that have a state.";
-    CAPACITY Gauge "paceline_table_capacity_flows" "Flows that the table can hold.";
-    LOAD Gauge "paceline_table_load_ratio" "Flows over what the table can hold, 0 to 1.";
-    FLOW_CHANGES Counter "paceline_flow_changes_total" "Flows that came, went, or were refused.";
-    EVENTS Counter "paceline_events_total" "What a function counted beside packets and flows.";
-    IF_RECEIVED Counter "paceline_interface_received_packets_total" "Packets that an interface received.";
-    IF_RECEIVED_BYTES Counter "paceline_interface_received_bytes_total" "Their bytes.";
-    IF_SENT Counter "paceline_interface_sent_packets_total" "Packets that an interface sent.";
-    IF_SENT_BYTES Counter "paceline_interface_sent_bytes_total" "Their bytes.";
-    IF_LOST Counter "paceline_interface_lost_packets_total" "Packets that did not come in or did not leave, by why.";
-}
 
 /// A snapshot as Prometheus reads it. O(counters).
 pub fn write(snapshot: &Snapshot) -> String {
@@ -353,7 +261,7 @@ impl Text<'_> {
     }
 
     fn family(&mut self, family: &Family) {
-        let Family { name, kind, help } = family;
+        let Family { name, kind, help, .. } = family;
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {}", kind.name());
     }
 

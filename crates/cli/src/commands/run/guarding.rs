@@ -47,12 +47,15 @@ pub fn notes(args: &RunArgs, place: &Place<'_>, chain: &Chain, shares_with_host:
             Some(format!("this host is guarded but for {ports}: packets to there {past}"))
         }
     };
-    let is_tracker = |name: &str| name == "conntrack" || name.starts_with("conntrack#");
-    let tracks = chain.functions.iter().any(|spec| is_tracker(&spec.name));
-    let second = (place.way == Way::Route && args.live.host == HostArg::Chain && tracks).then(|| {
-        "conntrack does not see this host's answers, so it drops TCP to this host from the second packet on: use --pass-to-host \
-         for ports that have to be reached"
-            .to_owned()
+    // A second one is called `conntrack#2`.
+    let is_tracker = |name: &str| matches!(name.split('#').next(), Some("conntrack" | "firewall"));
+    let tracker = chain.functions.iter().map(|spec| &spec.name).find(|name| is_tracker(name));
+    let tracker = tracker.filter(|_| place.way == Way::Route && args.live.host == HostArg::Chain);
+    let second = tracker.map(|name| {
+        format!(
+            "{name} does not see this host's answers, so it drops TCP to this host from the second packet on: use --pass-to-host \
+             for ports that have to be reached"
+        )
     });
     first.into_iter().chain(second).collect()
 }

@@ -42,9 +42,9 @@ use crate::timeline::Timeline;
 const LOOK: Duration = Duration::from_millis(20);
 
 pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result<ExitCode, Failure> {
-    if args.speed.is_some() || args.history.is_given() || args.reload.is_given() {
+    if args.speed.is_some() || args.history.is_given() || args.reload.is_given() || args.tables.is_given() {
         return Err(Failure::usage(
-            "--speed, --reload-at, --cores-at and history that comes with packets are for captures\n\
+            "--speed, --flows, --table-full, --table-seed, --reload-at, --cores-at and history that comes with packets are for captures\n\
              Leave them out, or give --pcap in place of interfaces.",
         ));
     }
@@ -220,7 +220,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         ..RunReport::new(chain, plan, &outcome)
     };
     failures.of(document.map_or(Ok(()), |document| document.write(&report)));
-    failures.of(reports.write(&report, &report.text(None)));
+    failures.of(reports.write(&report, &args.text(&report, None)));
     let (frames, at_home) = (ports[0].frames(), LivePort::at_home(ports));
     if at_home != frames {
         return Err(Failure::defect(format!(

@@ -27,7 +27,7 @@ use self::document::Page;
 use self::metrics::serve;
 pub use self::options::RunArgs;
 use self::trace::Tracer;
-use crate::args::{self, Packets, Setting, TableArgs};
+use crate::args::{self, Packets, Setting};
 use crate::drops::DropsFile;
 use crate::failure::{Failure, Failures, INTERRUPTED};
 use crate::output::{Reports, check_outputs, kept, name_of_output, plural};
@@ -50,17 +50,11 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     if args.chain.pcap.is_none() && args.history.pcap_dir.is_none() {
         return Err(Failure::usage(NOWHERE));
     }
-    let Setting { chain, mut plan, packets } = args::prepare(
-        &args.chain,
-        &args.history,
-        args.strategy.0,
-        &args.card,
-        &TableArgs::default(),
-        registry,
-    )?;
+    let Setting { chain, mut plan, packets } =
+        args::prepare(&args.chain, &args.history, args.strategy.0, &args.card, &args.tables, registry)?;
     plan.egress = args.egress.0;
     let plan = args.reload.cores(plan, &chain)?;
-    let reloads = args.reload.reloads((&chain, &plan), &args.card, &TableArgs::default(), registry)?;
+    let reloads = args.reload.reloads((&chain, &plan), &args.card, &args.tables, registry)?;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     // Where something else is on standard output, the text is not.
     let (lines, packets_dropped) = (args.trace.trace_json.as_deref(), args.drops.drops.as_deref());
@@ -141,7 +135,7 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
         eprint!("note: {dropped}");
     }
     let traced = tracer.and_then(|tracer| failures.of(tracer.finish())).unwrap_or_default();
-    failures.of(reports.write(&report, &(traced + &report.text(written.as_deref()) + &dropped)));
+    failures.of(reports.write(&report, &(traced + &args.text(&report, written.as_deref()) + &dropped)));
     failures.first()?;
     exit_status(outcome, &report)
 }

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Arg, Args, ValueEnum};
+use engine::report::{Detail, RunReport};
 use engine::{Egress, Speed};
 
-use crate::args::{Address, CardArgs, ChainArgs, HistoryArgs, ReloadArgs, StrategyArg};
+use crate::args::{Address, CardArgs, ChainArgs, HistoryArgs, ReloadArgs, StrategyArg, TableArgs};
+use crate::output::fitted;
 
 const LIVE: &str = "Network interfaces, in place of --pcap";
 
@@ -28,6 +30,9 @@ pub struct RunArgs {
     /// of its input leaves them in OUT.pcap.partial
     #[arg(long, value_name = "OUT.pcap")]
     pub out: Option<PathBuf>,
+    /// Show the whole report: all rows and columns, and what would not fit 40 lines
+    #[arg(short, long)]
+    pub verbose: bool,
     /// Write the report as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -59,6 +64,15 @@ pub struct RunArgs {
     pub history: HistoryArgs,
     #[command(flatten)]
     pub reload: ReloadArgs,
+    #[command(flatten)]
+    pub tables: TableArgs,
+}
+
+impl RunArgs {
+    /// The report as people read it.
+    pub fn text(&self, report: &RunReport, written: Option<&str>) -> String {
+        fitted(&report.text(written, if self.verbose { Detail::Full } else { Detail::Summary }))
+    }
 }
 
 /// Over a capture, options of live runs would be taken and mean nothing. Names of interfaces have errors of their own.

@@ -1,8 +1,8 @@
-//! The page of a run: time lines of what its cores and its strategy did.
+//! The page of a run: what it found, then time lines of what its cores and its strategy did.
 
-use engine::report::{RunReport, TimePeriod, TimelineReport};
+use engine::report::{Detail, RunReport, Section, TimePeriod, TimelineReport};
 
-use crate::output::{count, plural};
+use crate::output::count;
 use crate::page::markup::{Element, element};
 use crate::page::svg::{Axis, Margins, Plot, polyline, style_class, swatch, with_tip};
 use crate::page::{Row, charts, data, figure, folded, legend, page, paragraph, section, table};
@@ -16,21 +16,33 @@ const LINES: usize = 6;
 /// A whole page, with the run's JSON in it.
 pub fn render(report: &RunReport) -> String {
     let title = format!("{}: a run under {}", report.chain, report.strategy);
-    let header = element("header").child(element("h1").text(&title)).child(paragraph(
-        "lead",
-        &format!(
-            "{} in {:.1} s on {}",
-            plural(report.packets, "packet"),
-            report.seconds,
-            plural(report.cores.len() as u64, "core")
-        ),
-    ));
+    let lead = report.lead(None, Detail::Summary);
+    let findings = lead.lines().map(|line| element("li").text(line));
+    let header = element("header")
+        .child(element("h1").text(&title))
+        .child(element("ul").class("findings").children(findings));
+    let main = element("main").children(report.sections(Detail::Full).iter().map(part));
     let timeline = report.timeline.as_ref().filter(|timeline| !timeline.periods.is_empty());
     let main = match timeline {
-        Some(timeline) => element("main").children(sections(timeline)),
-        None => element("main").child(paragraph("note", "The run was over before anybody looked.")),
+        Some(timeline) => main.children(sections(timeline)),
+        None => {
+            main.child(paragraph("note", "The run was over before anybody looked: there are no time lines."))
+        }
     };
+    let about = report.about();
+    let main =
+        main.child(section("About the run").children(about.lines().map(|line| paragraph("note", line))));
     page(&title, &report.paceline, element("body").child(header).child(main).child(data("run", report)))
+}
+
+/// A part of the report: its table, and what stands below.
+fn part(part: &Section) -> Element {
+    let header: Vec<&str> = part.header.iter().map(String::as_str).collect();
+    let words: Vec<usize> = (1..header.len()).filter(|column| part.has_words(*column)).collect();
+    let rows = part.rows.iter().map(|cells| Row { cells: cells.clone(), begins: false });
+    let table = (!header.is_empty()).then(|| table(&header, &words, rows));
+    let shown = section(&part.title).children(table);
+    shown.children(part.below.lines().map(|line| paragraph("note", line.trim_start())))
 }
 
 fn sections(timeline: &TimelineReport) -> Vec<Element> {
