@@ -225,20 +225,32 @@ const ETHTOOL_GDRVINFO: u32 = 0x3;
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_SFLAGS: u32 = 0x26;
 const ETH_FLAG_RXVLAN: u32 = 1 << 8;
+const ETHTOOL_GGRO: u32 = 0x2b;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
 /// The driver of the interface of this name; empty where the kernel tells none.
 pub(crate) fn driver_of(name: &str) -> String {
-    let called = control_socket().map_err(io::Error::other).and_then(|socket| {
-        // SAFETY: all bytes 0 is a valid `ifreq`.
-        let mut request: libc::ifreq = unsafe { mem::zeroed() };
-        if name.len() >= request.ifr_name.len() {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        request.ifr_name.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte as libc::c_char);
-        driver(&socket, request)
-    });
-    called.unwrap_or_default()
+    question(name).and_then(|(socket, request)| driver(&socket, request)).unwrap_or_default()
+}
+
+/// Whether the interface of this name merges what it receives (GRO).
+pub(crate) fn has_gro(name: &str) -> io::Result<bool> {
+    let (socket, request) = question(name)?;
+    let mut value = Value { cmd: ETHTOOL_GGRO, data: 0 };
+    ethtool(&socket, request, &mut value)?;
+    Ok(value.data != 0)
+}
+
+/// What to ask for the interface of this name with.
+fn question(name: &str) -> io::Result<(OwnedFd, libc::ifreq)> {
+    let socket = control_socket().map_err(io::Error::other)?;
+    // SAFETY: all bytes 0 is a valid `ifreq`.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    request.ifr_name.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte as libc::c_char);
+    Ok((socket, request))
 }
 
 fn driver(socket: &OwnedFd, request: libc::ifreq) -> io::Result<String> {

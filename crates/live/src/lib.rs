@@ -10,6 +10,7 @@
 //! | [`Board`] | what the interfaces of a port count, to be read while it works |
 //! | [`CardHash`] | how a card is to pick the queue of a packet |
 //! | [`InterfaceCounters`] | what an interface received and sent, and why packets did not leave |
+//! | [`Redirected`] | what becomes of packets that XDP programs redirect to an interface |
 //! | [`Routes`] | the thread that follows the kernel's routes |
 //! | [`rights`] | what this process may do, and giving up what it does not need |
 //! | [`route`] | route mode: where a frame goes next, by the kernel's routes and neighbours |
@@ -37,6 +38,7 @@ mod offload;
 mod packet_socket;
 mod parts;
 mod port;
+mod redirected;
 pub mod rights;
 pub mod route;
 mod routes;
@@ -57,6 +59,7 @@ pub use external::ExternalAddresses;
 pub use heap::give_back_heap;
 pub use interface::{Interface, host_addresses};
 pub use port::{LivePort, Mode, Poll, PortOptions, Sockets};
+pub use redirected::Redirected;
 pub use routes::Routes;
 pub use rules::CardRules;
 pub use table::SpreadTable;

@@ -1,4 +1,4 @@
-//! Whether an interface has an XDP program, as the kernel says by netlink.
+//! What the kernel says of an interface by netlink: whether it has an XDP program, and where the other end of a pair is.
 
 use std::io;
 
@@ -11,8 +11,35 @@ use netlink_sys::{Socket, SocketAddr};
 /// More than one link's description takes.
 const ANSWER_BYTES: usize = 64 << 10;
 
+/// Where the other end of a virtual pair is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// In this network namespace, with this index.
+    Here(u32),
+    /// In another one.
+    Elsewhere,
+}
+
 /// Whether the interface of this index has an XDP program, whosever it is.
 pub(crate) fn has_program(index: u32) -> io::Result<bool> {
+    described(index).map(|link| is_attached(&link))
+}
+
+/// Where the other end of the virtual pair is whose one end has this index.
+pub(crate) fn peer(index: u32) -> io::Result<Peer> {
+    let link = described(index)?;
+    let is_elsewhere = |attribute: &LinkAttribute| matches!(attribute, LinkAttribute::LinkNetNsId(_));
+    let other = |attribute: &LinkAttribute| match attribute {
+        LinkAttribute::Link(index) => Some(*index),
+        _ => None,
+    };
+    match link.attributes.iter().find_map(other) {
+        Some(index) if !link.attributes.iter().any(is_elsewhere) => Ok(Peer::Here(index)),
+        _ => Ok(Peer::Elsewhere),
+    }
+}
+
+fn described(index: u32) -> io::Result<LinkMessage> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
@@ -31,7 +58,7 @@ pub(crate) fn has_program(index: u32) -> io::Result<bool> {
     socket.recv(&mut answer, libc::MSG_DONTWAIT)?;
     let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer).map_err(io::Error::other)?;
     match answer.payload {
-        NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => Ok(is_attached(&link)),
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => Ok(link),
         NetlinkPayload::Error(error) => Err(error.to_io()),
         _ => Err(io::ErrorKind::InvalidData.into()),
     }

@@ -62,7 +62,7 @@ mod steering;
 mod umem;
 
 pub use grace::GracePeriod;
-pub use link::AttachMode;
+pub use link::{AttachMode, attach_native};
 pub use options::{BusyPoll, Mode, SocketOptions};
 pub use pins::Pins;
 pub(crate) use program::HOLDS_TAGS;

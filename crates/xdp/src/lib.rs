@@ -18,7 +18,6 @@ mod compile;
 mod expression;
 mod hint;
 pub mod history;
-mod interface;
 pub mod live;
 pub mod load;
 mod map;

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use aya::maps::{CpuMap, DevMap, MapError};
 use aya::programs::ProgramError;
+use live::xdp::attach_native;
+use live::{Interface, Redirected};
 
 use crate::compile::Compiled;
 use crate::history::{HEADER_BYTES, MAX_RING_ITEMS};
-use crate::interface;
 use crate::load::{CORE, LoadError, Loaded, Progress, SEQUENCER, Settings, failed, number, with_causes};
 use crate::sequencer::most_replicas;
 pub use crate::sequencer::{HEADROOM, WITNESS_BYTES};
@@ -47,6 +48,8 @@ pub struct Wiring {
     pub witnesses: u32,
     /// Whether replicas recover what full queues lose, from each other's logs.
     pub recovers: bool,
+    /// Whether packets that leave behind later ones are counted: replicas then write one word for each packet.
+    pub counts_order: bool,
 }
 
 /// Why a program does not run at interfaces.
@@ -58,6 +61,9 @@ pub enum LiveError {
     /// What is asked for cannot be.
     #[error("{0}")]
     Refused(String),
+    /// An interface cannot be used.
+    #[error(transparent)]
+    Interface(#[from] live::LiveError),
     /// The kernel refuses it.
     #[error("{what}: {error}")]
     Failed {
@@ -83,6 +89,7 @@ pub struct Live<'a> {
     /// Holds the sequencer at its interface.
     link: Option<OwnedFd>,
     replicas: u32,
+    notes: Vec<String>,
 }
 
 impl<'a> Live<'a> {
@@ -98,25 +105,31 @@ impl<'a> Live<'a> {
             return Err(LiveError::Refused(format!("the queue of a CPU holds 1 to {MOST_QUEUED} packets")));
         }
         let receives = &wiring.receives;
-        let no_interface = |name: &str| failed_io(format!("interface {name}"));
-        let from = interface::index(receives).map_err(no_interface(receives))?;
-        let queues = interface::receive_queues(receives).map_err(no_interface(receives))?;
+        let from = Interface::open(receives)?;
+        let queues = from.queues;
         if queues != 1 {
             return Err(LiveError::Refused(format!(
-                "{receives} has {queues} receive queues, and a sequencer numbers the packets of one: `ethtool -L {receives} \
-                 combined 1` (a virtual pair: `rx 1`)"
+                "{receives} has {queues} receive queues, and a sequencer numbers the packets of one\nSet it: `ethtool -L \
+                 {receives} combined 1` (a virtual pair: `rx 1`)"
             )));
+        }
+        let sends = wiring.sends.iter().map(|(port, name)| Ok((*port, Interface::open(name)?)));
+        let sends = sends.collect::<Result<Vec<_>, LiveError>>()?;
+        let mut notes = Vec::new();
+        for (_, interface) in &sends {
+            notes.extend(check_arrival(interface)?);
         }
         let replicas = wiring.cpus.len() as u32;
         let mut cpu_of = wiring.cpus.clone();
         cpu_of.resize(MAX_RING_ITEMS as usize + 1, 0);
-        let outside = if wiring.port == 1 { from } else { 0 };
-        let globals: [(&str, &[u32]); 5] = [
+        let outside = if wiring.port == 1 { from.index } else { 0 };
+        let globals: [(&str, &[u32]); 6] = [
             ("replicas", &[replicas]),
             ("cpu_of", &cpu_of),
             ("outside", &[outside]),
             ("witnesses", &[wiring.witnesses]),
             ("recovers", &[u32::from(wiring.recovers)]),
+            ("counts_order", &[u32::from(wiring.counts_order)]),
         ];
         // The kernel refuses a map of more CPUs than it was built for.
         let places = wiring.cpus.iter().max().map_or(1, |cpu| cpu + 1);
@@ -132,16 +145,20 @@ impl<'a> Live<'a> {
         }
         let mut by_port =
             DevMap::try_from(loaded.map_mut("ports")?).map_err(map_failed("the map of ports"))?;
-        for (port, name) in &wiring.sends {
-            let index = interface::index(name).map_err(no_interface(name))?;
-            let set = by_port.set((*port).into(), index, None, 0);
+        for (port, Interface { name, index, .. }) in &sends {
+            let set = by_port.set((*port).into(), *index, None, 0);
             set.map_err(|error| failed(&format!("port {port} at {name}"))(&with_causes(&error)))?;
         }
         let program = loaded.program(SEQUENCER)?.fd().map_err(program_failed(SEQUENCER))?;
-        let link = interface::attach(program.as_fd(), from).map_err(failed_io(format!(
+        let link = attach_native(program.as_fd(), &from).map_err(failed_io(format!(
             "cannot attach the sequencer to {receives}: its driver lacks XDP, or there is a program already"
         )))?;
-        Ok(Live { loaded, link: Some(link), replicas })
+        Ok(Live { loaded, link: Some(link), replicas, notes })
+    }
+
+    /// What could not be checked at the start, and what to look at.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// How many replicas there are.
@@ -210,6 +227,26 @@ impl<'a> Live<'a> {
     }
 }
 
+/// What is redirected to an interface has to leave by it. Gives a note where that cannot be looked up.
+fn check_arrival(interface: &Interface) -> Result<Option<String>, LiveError> {
+    let name = &interface.name;
+    let looked = interface.redirected().map_err(|error| LiveError::Failed {
+        what: format!("cannot look up what the other end of {name} does with packets"),
+        error,
+    })?;
+    match looked {
+        Redirected::Leaves => Ok(None),
+        Redirected::Unknown => Ok(Some(format!(
+            "the other end of {name} is in another network namespace, and was not looked at: packets vanish unless it has GRO \
+             (`ethtool -K PEER gro on`) or an XDP program"
+        ))),
+        Redirected::Vanishes { peer } => Err(LiveError::Refused(format!(
+            "packets that leave by {name} would vanish: its other end {peer} has neither GRO nor an XDP program\nSet it: \
+             `ethtool -K {peer} gro on`"
+        ))),
+    }
+}
+
 /// CPUs of replicas: online, and no more than the items fit for.
 fn check_cpus(compiled: &Compiled, cpus: &[u32]) -> Result<(), LiveError> {
     let refused = |message: String| Err(LiveError::Refused(message));
@@ -232,11 +269,16 @@ fn check_cpus(compiled: &Compiled, cpus: &[u32]) -> Result<(), LiveError> {
              {HEADER_BYTES} and {item} for each other replica\nGive fewer CPUs."
         ));
     }
-    let online = online(&fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default());
+    let online = online_cpus();
     match cpus.iter().find(|cpu| !online.is_empty() && !online.contains(cpu)) {
         Some(cpu) => refused(format!("CPU {cpu} is not online")),
         None => Ok(()),
     }
+}
+
+/// The CPUs that are online; none where the kernel does not tell.
+pub fn online_cpus() -> BTreeSet<u32> {
+    online(&fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default())
 }
 
 /// Numbers of a list of the kernel's: `0-3,5`.

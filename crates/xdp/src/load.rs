@@ -102,6 +102,9 @@ pub struct Progress {
     pub nobody: u64,
     /// Own packets that it dropped, because one before them was not settled yet. Their items it steps later.
     pub waited: u64,
+    /// Own packets that it sent by a port behind one that came after them, as far as they were counted. Replicas that send at the
+    /// same moment may leave some out.
+    pub inversions: u64,
 }
 
 /// What is loaded of an object, and with what.
@@ -239,7 +242,7 @@ impl<'a> Loaded<'a> {
     /// # Errors
     /// The map cannot be read.
     pub fn progress(&self, replica: u32) -> Result<Progress, LoadError> {
-        let value = self.read("progress", replica, 56)?;
+        let value = self.read("progress", replica, 64)?;
         let word = |at: usize| number(&value[at * 8..at * 8 + 8]) as u64;
         Ok(Progress {
             next: word(0),
@@ -249,6 +252,7 @@ impl<'a> Loaded<'a> {
             recovered: word(4),
             nobody: word(5),
             waited: word(6),
+            inversions: word(7),
         })
     }
 

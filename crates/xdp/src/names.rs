@@ -11,8 +11,8 @@ const TAKEN: [&str; 12] = [
 ];
 
 /// Structures of the program in C that are no object's.
-const STRUCTURES: [&str; 8] =
-    ["packet", "state", "progress", "history", "item", "log", "sequencer", "witness"];
+const STRUCTURES: [&str; 10] =
+    ["packet", "state", "progress", "history", "item", "log", "sequencer", "witness", "order", "gap"];
 
 /// A name in C for each field, header, state, action and object.
 pub struct Names {

@@ -212,7 +212,10 @@ fn entries(scr: bool, out: &mut Writer<'_>) {
         out.line("if (leaves == DROP_PORT || adjust_head(ctx, packet - data))");
         out.line("    return XDP_DROP;");
         out.line("long way = redirect_map(&ports, leaves, XDP_DROP);");
-        out.line("s.progress->sent += way == XDP_REDIRECT;");
+        out.line("if (way == XDP_REDIRECT) {");
+        out.line("s.progress->sent++;");
+        out.line("s.progress->inversions += is_behind(leaves, h.sequence);");
+        out.line("}");
         out.line("return way;");
     } else {
         out.line("struct state s;");

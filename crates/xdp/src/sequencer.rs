@@ -27,6 +27,8 @@ pub fn globals(out: &mut Writer<'_>) {
     out.line("const volatile u32 witnesses = 0;");
     out.line("// Whether replicas recover what they lose.");
     out.line("const volatile u32 recovers = 0;");
+    out.line("// Whether packets that leave behind later ones are counted.");
+    out.line("const volatile u32 counts_order = 0;");
 }
 
 /// Writes what takes a packet's item, and the packets that are kept as they came.
@@ -46,6 +48,22 @@ pub fn items(names: &Names, item: &Item, out: &mut Writer<'_>) {
     out.line("struct witness *w = sequence < witnesses ? map_lookup(&witness_map, &which) : 0;");
     out.line("if (w)");
     out.line("    w->seen = seen;");
+    out.end();
+    out.line("// The latest packet that left by each port. Replicas that send at the same moment may both write it.");
+    out.line("struct order {");
+    out.line("u64 latest[DROP_PORT + 1];");
+    out.line("};");
+    crate::state::map("order", out);
+    out.line("INLINE u64 is_behind(u64 port, u64 sequence) {");
+    out.line("u32 first = 0;");
+    out.line("struct order *order = counts_order ? map_lookup(&order_map, &first) : 0;");
+    out.line("if (!order)");
+    out.line("    return 0;");
+    out.line("BOUNDED(port, DROP_PORT);");
+    out.line("if (sequence < order->latest[port])");
+    out.line("    return 1;");
+    out.line("order->latest[port] = sequence;");
+    out.line("return 0;");
     out.end();
     out.line("INLINE void keep(const struct packet *p, u8 *item) {");
     for part in &item.parts {

@@ -157,9 +157,10 @@ pub fn write(program: &Program, names: &Names, out: &mut Writer<'_>) {
 fn progress(out: &mut Writer<'_>) {
     out.line("// How far a replica is: the number of the packet that it expects next, packets that it stepped on without, its own");
     out.line("// packets behind a cpumap, those of them that it sent; items that it took from logs of others, packets that");
-    out.line("// no replica knows of, and own packets that were dropped, because one before them was not settled yet.");
+    out.line("// no replica knows of, own packets that were dropped, because one before them was not settled yet, and those that");
+    out.line("// were sent behind a later one.");
     out.line("struct progress {");
-    out.line("u64 next, missed, packets, sent, recovered, nobody, waited;");
+    out.line("u64 next, missed, packets, sent, recovered, nobody, waited, inversions;");
     out.line("};");
     map("progress", out);
 }

@@ -58,6 +58,9 @@ fn two_replicas_between_namespaces_equal_the_interpreter() {
         // A busy machine may lose some before the sequencer.
         assert!(outcome.verdict.came > 2000 && outcome.verdict.left > 10, "{}", outcome.verdict);
         assert!(outcome.progress.iter().all(|progress| progress.packets > 900 && progress.missed == 0));
+        // Equal packets are taken for each other by the verdict, and replicas may write at the same moment.
+        let counted: u64 = outcome.progress.iter().map(|progress| progress.inversions).sum();
+        assert!(counted <= outcome.verdict.left, "{counted} inversions, {}", outcome.verdict);
     }
 }
 
@@ -154,4 +157,27 @@ fn what_cannot_be_sequenced_is_refused() {
     assert!(no_queue.contains("1 to 16384 packets"), "{no_queue}");
     assert!(said(&[]).contains("at least one CPU"), "{}", said(&[]));
     assert!(said(&[1023]).contains("CPU 1023 is not online"), "{}", said(&[1023]));
+}
+
+/// What is redirected to a virtual interface vanishes unless its other end has GRO or a program: that is looked at before.
+#[test]
+fn an_end_that_drops_what_is_redirected_is_refused() {
+    let program = example("port_knocking");
+    let compiled = compiled(&program, Strategy::Scr);
+    let Some(object) = object(&compiled, "live-gro") else { return };
+    let Some(rig) = Rig::without_gro("gro") else { return };
+    for peer in ["p1", "p2"] {
+        let refused = rig.start(&compiled, &object, &[0], QUEUE, 0, false).err().expect("refused").to_string();
+        assert!(refused.contains(&format!("`ethtool -K {peer} gro on`")), "{refused}");
+        rig.set_gro(peer);
+    }
+    match rig.start(&compiled, &object, &[0], QUEUE, 0, false) {
+        Ok(live) => assert_eq!(live.notes(), [""; 0]),
+        Err(LiveError::Load(LoadError::NoRights(why))) => return eprintln!("skipped: {why}"),
+        Err(error) => panic!("{error}"),
+    }
+    let Some(rig) = Rig::new("elsewhere") else { return };
+    let live = rig.start(&compiled, &object, &[0], QUEUE, 0, false).expect("it starts");
+    assert_eq!(live.notes().len(), 2, "{:?}", live.notes());
+    assert!(live.notes()[0].contains("the other end of m1 is in another network namespace"), "{:?}", live.notes());
 }

@@ -72,6 +72,21 @@ impl Rig {
         Some(Rig { _lab: lab, left, middle, right })
     }
 
+    /// A rig whose pairs on the right have both ends in the middle, without GRO.
+    pub fn without_gro(label: &str) -> Option<Rig> {
+        let mut lab = Lab::new(label)?;
+        let [left, middle, right] = ["left", "middle", "right"].map(|name| lab.namespace(name));
+        lab.pair((&left, "l0"), (&middle, "m0"));
+        lab.pair((&middle, "m1"), (&middle, "p1"));
+        lab.pair((&middle, "m2"), (&middle, "p2"));
+        Some(Rig { _lab: lab, left, middle, right })
+    }
+
+    /// Switches GRO on at an interface in the middle.
+    pub fn set_gro(&self, interface: &str) {
+        self.middle.inside(|| set_gro(interface));
+    }
+
     /// Runs a program in the middle: port 0 of it is towards the left, ports 1 and 2 towards the right.
     pub fn start<'a>(
         &self,
@@ -90,6 +105,7 @@ impl Rig {
             queue,
             witnesses,
             recovers,
+            counts_order: true,
         };
         self.middle.inside(|| Live::start(compiled, object, &wiring))
     }

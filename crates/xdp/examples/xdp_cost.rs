@@ -1,7 +1,7 @@
 //! What a packet and an item of the examples cost in the kernel, by `BPF_PROG_TEST_RUN`, with one flow and with many.
 //!
 //! ```sh
-//! cargo run --release -p paceline-xdp --example cost     # as root
+//! cargo run --release -p paceline-xdp --example xdp_cost     # as root
 //! ```
 
 use std::fs;
