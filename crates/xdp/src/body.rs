@@ -23,8 +23,10 @@ pub struct Bodies<'a> {
     pub names: &'a Names,
     /// Which entries are remembered.
     pub hints: &'a Hints,
-    /// What replay does; all of the program without one.
+    /// The part that is written; all of the program without one.
     pub slice: Option<&'a Slice>,
+    /// What the names of that part's functions begin with.
+    pub prefix: &'static str,
     /// Numbers of labels.
     pub labels: u32,
 }
@@ -34,17 +36,13 @@ impl<'a> Bodies<'a> {
         Expressions { program: self.program, names: self.names }
     }
 
-    fn prefix(&self) -> &'static str {
-        if self.slice.is_some() { "replay_" } else { "" }
-    }
-
     fn keeps(&self, statement: &Statement) -> bool {
         self.slice.is_none_or(|slice| slice.keeps(self.program, statement))
     }
 
     /// Writes the actions and tables that a block uses, then the block.
     pub fn block(&mut self, name: &str, body: &[Statement], out: &mut Writer<'_>) {
-        let name = format!("{}{name}", self.prefix());
+        let name = format!("{}{name}", self.prefix);
         out.line(format!("INLINE int {name}({PARAMETERS}) {{"));
         self.body(body, None, out);
         out.line("return 0;");
@@ -65,7 +63,7 @@ impl<'a> Bodies<'a> {
         actions.sort_unstable();
         actions.dedup();
         for action in actions {
-            let name = format!("{}action_{}", self.prefix(), self.names.actions[action as usize]);
+            let name = format!("{}action_{}", self.prefix, self.names.actions[action as usize]);
             out.line(format!("INLINE int {name}({PARAMETERS}) {{"));
             self.body(&program.actions[action as usize].body, None, out);
             out.line("return 0;");
@@ -92,7 +90,7 @@ impl<'a> Bodies<'a> {
     fn table(&mut self, at: u32, out: &mut Writer<'_>) {
         let program = self.program;
         let table = &program.tables[at as usize];
-        let name = format!("{}table_{}", self.prefix(), self.names.tables[at as usize]);
+        let name = format!("{}table_{}", self.prefix, self.names.tables[at as usize]);
         out.line(format!("// table {}", table.name));
         out.line(format!("INLINE int {name}({PARAMETERS}, u64 *hit, u64 *action_run) {{"));
         for entry in in_order(table) {
@@ -123,7 +121,7 @@ impl<'a> Bodies<'a> {
             out.line(format!("p->{} = {};", self.names.field(*field), number(argument.value)));
         }
         let name = &self.names.actions[call.action as usize];
-        out.line(format!("return {}action_{name}(p, s);", self.prefix()));
+        out.line(format!("return {}action_{name}(p, s);", self.prefix));
     }
 
     /// The condition that a value is in a set; nothing if it always is.
@@ -179,7 +177,7 @@ impl<'a> Bodies<'a> {
             },
             StatementKind::Exit => out.line("return 1;"),
             StatementKind::Apply { table, hit, action_run } => {
-                let name = format!("{}table_{}", self.prefix(), self.names.tables[*table as usize]);
+                let name = format!("{}table_{}", self.prefix, self.names.tables[*table as usize]);
                 let place = |field: &Option<u32>| match field {
                     Some(field) => format!("&p->{}", self.names.field(*field)),
                     None => "&p->unused".to_owned(),
@@ -297,12 +295,12 @@ impl<'a> Bodies<'a> {
                 "sum".to_owned()
             }
             Algorithm::Crc32 | Algorithm::Crc16 => {
-                let (start, polynomial, last) = match algorithm {
-                    Algorithm::Crc32 => ("0xffffffffull", "0xedb88320ull", "~sum & 0xffffffffull"),
-                    _ => ("0", "0xa001ull", "sum"),
+                let (start, step, last) = match algorithm {
+                    Algorithm::Crc32 => ("0xffffffffull", "crc32", "~sum & 0xffffffffull"),
+                    _ => ("0", "crc16", "sum"),
                 };
                 out.line(format!("u64 sum = {start};"));
-                words(8).iter().for_each(|byte| out.line(format!("sum = crc(sum, {byte}, {polynomial});")));
+                words(8).iter().for_each(|byte| out.line(format!("sum = {step}(sum, {byte});")));
                 format!("({last})")
             }
         }

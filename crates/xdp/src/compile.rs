@@ -5,6 +5,7 @@ use p4::ir::Program;
 use crate::history::{Item, Slice};
 use crate::names::Names;
 use crate::program;
+use crate::shard::Shards;
 use crate::state::{self, TableLayout};
 use crate::strategy::Strategy;
 use crate::subset::{self, Refusal};
@@ -16,7 +17,9 @@ pub struct Compiled {
     pub name: String,
     /// The C.
     pub c: String,
-    /// What replicas are told of a packet; nothing for [`Strategy::Sharded`].
+    /// How state is divided among cores.
+    pub strategy: Strategy,
+    /// What replicas are told of a packet; nothing but with [`Strategy::Scr`].
     pub item: Item,
     /// How each muTable lies in its map.
     pub mu_tables: Vec<TableLayout>,
@@ -41,9 +44,13 @@ pub fn compile(program: &Program, strategy: Strategy) -> Result<Compiled, Vec<Re
     if !refusals.is_empty() {
         return Err(refusals);
     }
+    let shards = match strategy {
+        Strategy::Sharded => Shards::of(program).map_err(|refusal| vec![refusal])?,
+        Strategy::Shared | Strategy::Scr => Shards::default(),
+    };
     let slice = Slice::of(program);
     let item = match strategy {
-        Strategy::Sharded => Item::default(),
+        Strategy::Sharded | Strategy::Shared => Item::default(),
         Strategy::Scr => slice.item(program),
     };
     let names = Names::of(program);
@@ -53,7 +60,8 @@ pub fn compile(program: &Program, strategy: Strategy) -> Result<Compiled, Vec<Re
     let open = program.tables.iter().filter(|table| !table.keys.is_empty() && !table.is_const);
     Ok(Compiled {
         name: program.name.trim_end_matches(".p4").to_owned(),
-        c: program::text(program, strategy, &slice, &item),
+        c: program::text(program, strategy, &slice, &item, &shards),
+        strategy,
         item,
         mu_tables: mu_tables.map(|(table, name)| TableLayout::of(table, name)).collect(),
         registers: registers

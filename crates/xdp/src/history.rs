@@ -108,23 +108,58 @@ pub fn prefix(item: &Item, arrival: Arrival, ring: &[u8], count: u16) -> Vec<u8>
     bytes
 }
 
-/// The part of a program that state depends on.
+/// The part of a program that state, or some fields, depend on.
 #[derive(Clone, Debug, Default)]
 pub struct Slice {
     fields: BTreeSet<FieldId>,
+    /// Whether it has the writes of state.
+    is_of_state: bool,
 }
 
 impl Slice {
     /// The slice of a program's ingress. Cost: the statements times the fields that state depends on.
     pub fn of(program: &Program) -> Slice {
-        let mut slice = Slice::default();
+        Slice { is_of_state: true, ..Slice::default() }.grown(program)
+    }
+
+    /// The slice of a program's ingress that computes these fields. Cost: as of [`Slice::of`].
+    pub fn of_fields(program: &Program, fields: &BTreeSet<FieldId>) -> Slice {
+        Slice { fields: fields.clone(), is_of_state: false }.grown(program)
+    }
+
+    fn grown(mut self, program: &Program) -> Slice {
         loop {
-            let before = slice.fields.len();
-            slice.grow(program, &program.ingress);
-            if slice.fields.len() == before {
-                return slice;
+            let before = self.fields.len();
+            self.grow(program, &program.ingress);
+            if self.fields.len() == before {
+                return self;
             }
         }
+    }
+
+    /// Whether it reads state.
+    pub fn reads_state(&self, program: &Program) -> bool {
+        self.has(program, &program.ingress, &|kind| {
+            matches!(kind, StatementKind::MuRead { .. } | StatementKind::RegisterRead { .. })
+        })
+    }
+
+    /// Whether any statement that it keeps of these is such a one.
+    fn has(&self, program: &Program, body: &[Statement], is_such: &dyn Fn(&StatementKind) -> bool) -> bool {
+        let mut kept = body.iter().filter(|statement| self.keeps(program, statement));
+        kept.any(|statement| match &statement.kind {
+            StatementKind::If { then, otherwise, .. } => {
+                self.has(program, then, is_such) || self.has(program, otherwise, is_such)
+            }
+            StatementKind::Scope { body } => self.has(program, body, is_such),
+            StatementKind::Apply { table, .. } => {
+                let actions = &program.tables[*table as usize].actions;
+                actions
+                    .iter()
+                    .any(|action| self.has(program, &program.actions[*action as usize].body, is_such))
+            }
+            kind => is_such(kind),
+        })
     }
 
     /// Whether replay has to do a statement.
@@ -146,7 +181,7 @@ impl Slice {
             kind => {
                 let mut is_read = false;
                 kind.writes(program, &mut |field| is_read |= self.fields.contains(&field));
-                is_read || kind.writes_state()
+                is_read || (self.is_of_state && kind.writes_state())
             }
         }
     }

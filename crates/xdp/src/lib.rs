@@ -15,6 +15,7 @@
 mod body;
 pub mod clang;
 mod compile;
+mod crc;
 mod expression;
 mod hint;
 pub mod history;
@@ -26,6 +27,7 @@ mod parse;
 mod program;
 mod recovery;
 mod sequencer;
+mod shard;
 pub mod state;
 mod strategy;
 pub mod subset;

@@ -1,4 +1,4 @@
-//! An object at interfaces: the sequencer in front, and behind each CPU's queue a replica that sends packets on.
+//! An object at interfaces: the sequencer in front, and behind each CPU's queue a replica, or a shard, that sends packets on.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,10 +13,13 @@ use live::xdp::attach_native;
 use live::{Interface, Redirected};
 
 use crate::compile::Compiled;
-use crate::history::{HEADER_BYTES, MAX_RING_ITEMS};
-use crate::load::{CORE, LoadError, Loaded, Progress, SEQUENCER, Settings, failed, number, with_causes};
+use crate::history::{Arrival, HEADER_BYTES, MAX_RING_ITEMS, prefix};
+use crate::load::{
+    CORE, FLUSH, LoadError, Loaded, Progress, SEQUENCER, Settings, failed, number, with_causes,
+};
 use crate::sequencer::most_replicas;
 pub use crate::sequencer::{HEADROOM, WITNESS_BYTES};
+use crate::strategy::Strategy;
 use crate::verdict::Came;
 
 /// CPUs that the kernel's list may have: what bounds reading it.
@@ -28,16 +31,20 @@ const MOST_QUEUED: u32 = 16384;
 /// How long packets that are on their way may take to come out of the queues of the CPUs.
 const DRAINS_IN: Duration = Duration::from_secs(5);
 
+/// Bytes of `struct sequencer` before the ring of items.
+const BEFORE_RING: usize = 24 + HEADER_BYTES;
+
+/// What a replica steps in one call at the end, as a number of packets: with 16 items for each, all that a log holds.
+const FLUSHED_AT_ONCE: u32 = 512;
+
 /// Bytes of `struct witness` before a packet's.
-const WITNESS_HEAD: usize = 24;
+const WITNESS_HEAD: usize = 32;
 
 /// Where a program runs, and with what.
 #[derive(Clone, Debug)]
 pub struct Wiring {
-    /// The interface whose packets are sequenced.
-    pub receives: String,
-    /// The program's port of these packets: 0, or 1.
-    pub port: u16,
+    /// The interfaces whose packets the program gets, each with the program's port of them: 0, or 1. With `scr` it is one.
+    pub receives: Vec<(u16, String)>,
     /// The interface by which the packets of each port leave.
     pub sends: Vec<(u16, String)>,
     /// The CPU of each replica. Replicas may share one.
@@ -46,7 +53,7 @@ pub struct Wiring {
     pub queue: u32,
     /// Packets that are kept as they came, from the first one on, for a comparison with the interpreter.
     pub witnesses: u32,
-    /// Whether replicas recover what full queues lose, from each other's logs.
+    /// Whether replicas of `scr` recover what full queues lose, from each other's logs.
     pub recovers: bool,
     /// Whether packets that leave behind later ones are counted: replicas then write one word for each packet.
     pub counts_order: bool,
@@ -86,14 +93,14 @@ pub struct Sequenced {
 /// A program that runs at interfaces. Dropping it takes it off them.
 pub struct Live<'a> {
     loaded: Loaded<'a>,
-    /// Holds the sequencer at its interface.
-    link: Option<OwnedFd>,
+    /// They hold the sequencer at its interfaces.
+    links: Vec<OwnedFd>,
     replicas: u32,
     notes: Vec<String>,
 }
 
 impl<'a> Live<'a> {
-    /// Loads an object of strategy `scr` and attaches its sequencer, in the network namespace of the calling thread.
+    /// Loads an object and attaches its sequencer, in the network namespace of the calling thread.
     ///
     /// # Errors
     /// The interface has more than one receive queue, items of the other replicas do not fit in front of packets, a CPU or
@@ -104,17 +111,11 @@ impl<'a> Live<'a> {
         if !(1..=MOST_QUEUED).contains(&wiring.queue) {
             return Err(LiveError::Refused(format!("the queue of a CPU holds 1 to {MOST_QUEUED} packets")));
         }
-        let receives = &wiring.receives;
-        let from = Interface::open(receives)?;
-        let queues = from.queues;
-        if queues != 1 {
-            return Err(LiveError::Refused(format!(
-                "{receives} has {queues} receive queues, and a sequencer numbers the packets of one\nSet it: `ethtool -L \
-                 {receives} combined 1` (a virtual pair: `rx 1`)"
-            )));
+        let receives = opened(&wiring.receives)?;
+        if compiled.strategy == Strategy::Scr {
+            check_sequenced(&receives)?;
         }
-        let sends = wiring.sends.iter().map(|(port, name)| Ok((*port, Interface::open(name)?)));
-        let sends = sends.collect::<Result<Vec<_>, LiveError>>()?;
+        let sends = opened(&wiring.sends)?;
         let mut notes = Vec::new();
         for (_, interface) in &sends {
             notes.extend(check_arrival(interface)?);
@@ -122,7 +123,8 @@ impl<'a> Live<'a> {
         let replicas = wiring.cpus.len() as u32;
         let mut cpu_of = wiring.cpus.clone();
         cpu_of.resize(MAX_RING_ITEMS as usize + 1, 0);
-        let outside = if wiring.port == 1 { from.index } else { 0 };
+        let outside =
+            receives.iter().find(|(port, _)| *port == 1).map_or(0, |(_, interface)| interface.index);
         let globals: [(&str, &[u32]); 6] = [
             ("replicas", &[replicas]),
             ("cpu_of", &cpu_of),
@@ -134,7 +136,9 @@ impl<'a> Live<'a> {
         // The kernel refuses a map of more CPUs than it was built for.
         let places = wiring.cpus.iter().max().map_or(1, |cpu| cpu + 1);
         let sizes = [("cpus", places), ("witness_map", wiring.witnesses.max(1)), ("sequencer_map", 1)];
-        let settings = Settings { replicas, globals: &globals, sizes: &sizes, programs: &[CORE, SEQUENCER] };
+        let is_replicated = compiled.strategy == Strategy::Scr;
+        let programs = if is_replicated { vec![CORE, SEQUENCER, FLUSH] } else { vec![CORE, SEQUENCER] };
+        let settings = Settings { replicas, globals: &globals, sizes: &sizes, programs: &programs };
         let mut loaded = Loaded::with(compiled, object, &settings)?;
         let core = loaded.program(CORE)?.fd().map_err(program_failed(CORE))?.try_clone();
         let core = core.map_err(failed_io(CORE.to_owned()))?;
@@ -150,10 +154,14 @@ impl<'a> Live<'a> {
             set.map_err(|error| failed(&format!("port {port} at {name}"))(&with_causes(&error)))?;
         }
         let program = loaded.program(SEQUENCER)?.fd().map_err(program_failed(SEQUENCER))?;
-        let link = attach_native(program.as_fd(), &from).map_err(failed_io(format!(
-            "cannot attach the sequencer to {receives}: its driver lacks XDP, or there is a program already"
-        )))?;
-        Ok(Live { loaded, link: Some(link), replicas, notes })
+        let mut links = Vec::new();
+        for (_, interface) in &receives {
+            links.push(attach_native(program.as_fd(), interface).map_err(failed_io(format!(
+                "cannot attach the sequencer to {}: its driver lacks XDP, or there is a program already",
+                interface.name
+            )))?);
+        }
+        Ok(Live { loaded, links, replicas, notes })
     }
 
     /// What could not be checked at the start, and what to look at.
@@ -203,15 +211,22 @@ impl<'a> Live<'a> {
             bytes: bytes.to_vec(),
             was_delivered: value[16] & 1 != 0,
             was_stepped: value[16] & 2 != 0,
+            turn: number(&value[24..32]) as u64,
         }))
     }
 
-    /// Takes the sequencer off its interface, and waits until the replicas have had all packets that are in their queues.
+    /// Takes the sequencer off its interfaces, and waits until the replicas have had all packets that are in their queues. Those of
+    /// `scr` then step what no packet brings any more: their states are equal, unless they missed packets.
     ///
     /// # Errors
     /// A map cannot be read.
     pub fn stop(&mut self) -> Result<(), LoadError> {
-        self.link = None;
+        self.links.clear();
+        self.drain()?;
+        if self.loaded.strategy() == Strategy::Scr { self.flush() } else { Ok(()) }
+    }
+
+    fn drain(&self) -> Result<(), LoadError> {
         let until = Instant::now() + DRAINS_IN;
         let mut before = None;
         loop {
@@ -224,6 +239,51 @@ impl<'a> Live<'a> {
             before = Some(now);
             thread::sleep(Duration::from_millis(200));
         }
+    }
+
+    /// Has replicas step what they have not stepped. One that has to wait for the log of another goes on in the next round.
+    fn flush(&self) -> Result<(), LoadError> {
+        let total = self.sequenced()?.packets;
+        let item = self.loaded.item();
+        let slots = self.replicas as usize - 1;
+        let count = total.min(slots as u64) as u16;
+        let known = self.loaded.whole("sequencer", 0)?;
+        let ring = known.get(BEFORE_RING..BEFORE_RING + slots * item.bytes).unwrap_or_default();
+        let steps_of =
+            || self.progress().map(|all| all.iter().map(|progress| progress.next).collect::<Vec<_>>());
+        let mut before = Vec::new();
+        loop {
+            let steps = steps_of()?;
+            if steps == before || steps.iter().all(|next| *next >= total) {
+                return Ok(());
+            }
+            before = steps;
+            for replica in 0..self.replicas as u16 {
+                let arrival = Arrival { sequence: total, time_ns: 0, replica, port: 0 };
+                self.loaded.flush(&prefix(item, arrival, ring, count), FLUSHED_AT_ONCE)?;
+            }
+        }
+    }
+}
+
+/// Interfaces of these names, each with its port.
+fn opened(interfaces: &[(u16, String)]) -> Result<Vec<(u16, Interface)>, LiveError> {
+    interfaces.iter().map(|(port, name)| Ok((*port, Interface::open(name)?))).collect()
+}
+
+/// A sequencer numbers the packets of one queue of one interface.
+fn check_sequenced(receives: &[(u16, Interface)]) -> Result<(), LiveError> {
+    let [(_, interface)] = receives else {
+        let many = receives.len();
+        return Err(LiveError::Refused(format!("a sequencer is at one interface, and these are {many}")));
+    };
+    let Interface { name, queues, .. } = interface;
+    match queues {
+        1 => Ok(()),
+        _ => Err(LiveError::Refused(format!(
+            "{name} has {queues} receive queues, and a sequencer numbers the packets of one\nSet it: `ethtool -L {name} \
+             combined 1` (a virtual pair: `rx 1`)"
+        ))),
     }
 }
 
@@ -252,16 +312,17 @@ fn check_cpus(compiled: &Compiled, cpus: &[u32]) -> Result<(), LiveError> {
     let refused = |message: String| Err(LiveError::Refused(message));
     let (asked, item) = (cpus.len(), compiled.item.bytes);
     let most = most_replicas(&compiled.item) as usize;
-    if asked == 0 || compiled.item.bytes == 0 {
-        return refused(
-            "a sequencer takes at least one CPU, and a program that was compiled for `scr`".to_owned(),
-        );
+    if asked == 0 {
+        return refused("a sequencer takes at least one CPU".to_owned());
     }
     if most < 2 {
         return refused(format!(
             "history does not fit: a packet has {HEADROOM} bytes in front of it, and the header takes {HEADER_BYTES} and one item \
              {item}"
         ));
+    }
+    if asked > most && item == 0 {
+        return refused(format!("{asked} CPUs, and {most} are the most here\nGive fewer."));
     }
     if asked > most {
         return refused(format!(

@@ -11,9 +11,10 @@ use aya::programs::{ProgramError, Xdp};
 use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
 
 use crate::compile::Compiled;
-use crate::history::HEADER_BYTES;
+use crate::history::{HEADER_BYTES, Item};
 use crate::map;
 use crate::state::{Member, TABLE_HEAD_BYTES, TableLayout};
+use crate::strategy::Strategy;
 
 /// `XDP_DROP` and `XDP_TX` of linux/bpf.h.
 const DROP: u32 = 1;
@@ -30,6 +31,9 @@ pub const CORE: &str = "paceline_core";
 
 /// The program of an interface whose packets are replicated.
 pub const SEQUENCER: &str = "paceline_sequencer";
+
+/// The program that steps what a replica has not stepped at the end.
+pub(crate) const FLUSH: &str = "paceline_flush";
 
 /// Why a program is not in the kernel, or gives no answer.
 #[derive(Debug, thiserror::Error)]
@@ -139,12 +143,14 @@ impl<'a> Loaded<'a> {
         let repeats = [u32::from(repeats)];
         // Where there is no sequencer, history does not fit in front of packets.
         let has_sequencer = compiled.c.contains(&format!("int {SEQUENCER}("));
-        let programs = [TRY, CORE, SEQUENCER];
-        let programs = if has_sequencer { &programs[..] } else { &programs[..2] };
+        let has_flush = compiled.strategy == Strategy::Scr;
+        let programs = [(TRY, true), (CORE, true), (SEQUENCER, has_sequencer), (FLUSH, has_flush)];
+        let programs: Vec<&str> =
+            programs.iter().filter(|(_, is_there)| *is_there).map(|(name, _)| *name).collect();
         Loaded::with(
             compiled,
             object,
-            &Settings { replicas, globals: &[("repeats", &repeats)], sizes: &[], programs },
+            &Settings { replicas, globals: &[("repeats", &repeats)], sizes: &[], programs: &programs },
         )
     }
 
@@ -159,7 +165,11 @@ impl<'a> Loaded<'a> {
     ) -> Result<Loaded<'a>, LoadError> {
         let names = maps(compiled);
         let mut loader = EbpfLoader::new();
-        names.iter().for_each(|name| _ = loader.map_max_entries(name, settings.replicas));
+        let is_shared = compiled.strategy == Strategy::Shared;
+        for name in &names {
+            let elements = if is_shared && name != "progress_map" { 1 } else { settings.replicas };
+            loader.map_max_entries(name, elements);
+        }
         settings.sizes.iter().for_each(|(name, size)| _ = loader.map_max_entries(name, *size));
         settings.globals.iter().for_each(|(name, value)| _ = loader.override_global(name, *value, true));
         let mut ebpf = loader.load(object).map_err(|error| match is_refused_right(&error) {
@@ -204,11 +214,23 @@ impl<'a> Loaded<'a> {
         }
     }
 
+    /// Steps what a replica has not stepped of the packets before the one that a header in front of `ring` says, with its last
+    /// items in `ring`; `times` times as much as one packet may.
+    pub(crate) fn flush(&self, bytes: &[u8], times: u32) -> Result<(), LoadError> {
+        let options = TestRunOptions { data_in: Some(bytes), repeat: times, ..TestRunOptions::default() };
+        let result = self.program(FLUSH)?.test_run(options);
+        match result.map_err(|error| failed(FLUSH)(&with_causes(&error)))?.return_value {
+            DROP => Ok(()),
+            other => Err(failed(FLUSH)(&other)),
+        }
+    }
+
     /// A muTable of a replica.
     ///
     /// # Errors
     /// The map cannot be read.
     pub fn mu_table(&self, at: usize, replica: u32) -> Result<ReadTable, LoadError> {
+        let replica = self.element(replica);
         let layout = &self.compiled.mu_tables[at];
         let bytes = self.read(&layout.name, replica, layout.bytes())?;
         Ok(read_table(layout, &bytes))
@@ -219,6 +241,7 @@ impl<'a> Loaded<'a> {
     /// # Errors
     /// The map cannot be read.
     pub fn register(&self, at: usize, replica: u32) -> Result<Vec<u128>, LoadError> {
+        let replica = self.element(replica);
         let (name, bytes, size) = &self.compiled.registers[at];
         let value = self.read(name, replica, bytes * *size as usize)?;
         Ok(value.chunks_exact(*bytes).map(number).collect())
@@ -229,6 +252,7 @@ impl<'a> Loaded<'a> {
     /// # Errors
     /// The map cannot be read.
     pub fn counter(&self, at: usize, replica: u32) -> Result<Vec<(u64, u64)>, LoadError> {
+        let replica = self.element(replica);
         let (name, size) = &self.compiled.counters[at];
         let value = self.read(name, replica, 16 * *size as usize)?;
         Ok(value
@@ -254,6 +278,21 @@ impl<'a> Loaded<'a> {
             waited: word(6),
             inversions: word(7),
         })
+    }
+
+    /// Where the state of a replica is: shared state is there once.
+    fn element(&self, replica: u32) -> u32 {
+        if self.compiled.strategy == Strategy::Shared { 0 } else { replica }
+    }
+
+    /// What replicas are told of a packet.
+    pub(crate) fn item(&self) -> &Item {
+        &self.compiled.item
+    }
+
+    /// How state is divided among cores.
+    pub fn strategy(&self) -> Strategy {
+        self.compiled.strategy
     }
 
     /// Packets whose item never came to a replica.

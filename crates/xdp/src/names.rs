@@ -11,8 +11,20 @@ const TAKEN: [&str; 12] = [
 ];
 
 /// Structures of the program in C that are no object's.
-const STRUCTURES: [&str; 10] =
-    ["packet", "state", "progress", "history", "item", "log", "sequencer", "witness", "order", "gap"];
+const STRUCTURES: [&str; 12] = [
+    "packet",
+    "state",
+    "progress",
+    "history",
+    "item",
+    "log",
+    "sequencer",
+    "witness",
+    "order",
+    "gap",
+    "turns",
+    "bpf_spin_lock",
+];
 
 /// A name in C for each field, header, state, action and object.
 pub struct Names {

@@ -6,6 +6,21 @@
 typedef long long s64;
 
 enum { MAP_DEVMAP = 14, MAP_CPUMAP = 16 };
+/* A function of its own, so that the verifier looks at it once. Under a lock it may call static ones alone: it then looks at
+ * each call. */
+#ifdef UNDER_LOCK
+#define APART static __attribute__((noinline))
+#else
+#define APART __attribute__((noinline))
+#endif
+
+/* The kernel knows it by this name. No helper may be called between the two. */
+struct bpf_spin_lock {
+    u32 value;
+};
+static long (*const lock)(struct bpf_spin_lock *lock) = (void *)93;
+static long (*const unlock)(struct bpf_spin_lock *lock) = (void *)94;
+
 /* Which CPU this is. */
 static u32 (*const cpu_number)(void) = (void *)8;
 /* Bytes from and to a packet, at any offset: Linux 5.18. */
@@ -82,12 +97,4 @@ INLINE u64 internet_checksum(u64 sum) {
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
     return ~sum & 0xffff;
-}
-
-/* One byte more of a CRC with its bits reflected. A function of its own, so that the verifier looks at it once. */
-__attribute__((noinline)) u64 crc(u64 crc, u64 byte, u64 polynomial) {
-    crc ^= byte;
-    for (int bit = 0; bit < 8; bit++)
-        crc = crc & 1 ? crc >> 1 ^ polynomial : crc >> 1;
-    return crc;
 }

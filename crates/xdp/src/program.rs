@@ -3,6 +3,7 @@
 use p4::ir::Program;
 
 use crate::body::{Bodies, PARAMETERS};
+use crate::crc;
 use crate::expression::load;
 use crate::hint::Hints;
 use crate::history::{Item, MAX_RING_ITEMS, Slice};
@@ -10,12 +11,13 @@ use crate::names::Names;
 use crate::parse;
 use crate::recovery;
 use crate::sequencer;
+use crate::shard::Shards;
 use crate::state;
 use crate::strategy::Strategy;
 use crate::writer::Writer;
 
 /// The C of a program that [has no refusals](crate::subset::refusals).
-pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item) -> String {
+pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item, shards: &Shards) -> String {
     let names = &Names::of(program);
     let mut out = Writer::new(program);
     let out = &mut out;
@@ -24,6 +26,9 @@ pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item) -
         "// {} as XDP programs, strategy {strategy}: written by `paceline p4 compile`.",
         program.name
     ));
+    if strategy == Strategy::Shared {
+        out.line("#define UNDER_LOCK");
+    }
     out.line("#include \"paceline.h\"");
     out.line("");
     out.line("// Set where it is loaded: what spreads keys over tables; the interface whose packets come by port 1; whether items");
@@ -31,14 +36,13 @@ pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item) -
     out.line("const volatile u64 seed = 0x5ca1ab1e;");
     out.line("const volatile u32 outside = 0;");
     out.line("const volatile u32 repeats = 0;");
-    if scr {
-        sequencer::globals(out);
-    }
+    sequencer::globals(out);
     out.line("");
-    state::write(program, names, out);
+    crc::write(program, out);
+    state::write(program, names, strategy, out);
     let hints = &Hints::of(program);
-    packet(program, names, hints, out);
-    let mut bodies = Bodies { program, names, hints, slice: None, labels: 0 };
+    packet(program, names, hints, strategy, out);
+    let mut bodies = Bodies { program, names, hints, slice: None, prefix: "", labels: 0 };
     let blocks: [(&str, &[_]); 4] = [
         ("verify_checksum", &program.verify_checksum),
         ("ingress", &program.ingress),
@@ -51,27 +55,30 @@ pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item) -
         bodies.block(name, body, out);
     }
     parse::deparser(&bodies, out);
-    if scr {
-        bodies.slice = Some(slice);
+    let part =
+        if scr { Some((slice, "replay_")) } else { shards.slice.as_ref().map(|slice| (slice, "shard_")) };
+    if let Some((slice, prefix)) = part {
+        (bodies.slice, bodies.prefix) = (Some(slice), prefix);
         bodies.tables(&[&program.ingress], out);
         bodies.block("ingress", &program.ingress, out);
     }
-    whole(program, names, out);
+    whole(program, names, strategy, out);
     history(names, item, scr, out);
+    sequencer::items(names, item, out);
     if scr {
-        sequencer::items(names, item, out);
         recovery::logs(out);
         recovery::write(out);
     }
-    entries(scr, out);
-    if scr {
-        sequencer::write(item, out);
+    entries(strategy, out);
+    match scr {
+        true => sequencer::write(item, out),
+        false => sequencer::dispatch(names, strategy, shards, out),
     }
     out.line("char LICENSE[] SEC(\"license\") = \"Dual MIT/GPL\";");
     std::mem::replace(out, Writer::new(program)).finish()
 }
 
-fn packet(program: &Program, names: &Names, hints: &Hints, out: &mut Writer<'_>) {
+fn packet(program: &Program, names: &Names, hints: &Hints, strategy: Strategy, out: &mut Writer<'_>) {
     out.line("// A packet on its way: every field of the program, and where its headers are.");
     out.line("struct packet {");
     for (at, field) in (0..).zip(&program.fields) {
@@ -84,12 +91,15 @@ fn packet(program: &Program, names: &Names, hints: &Hints, out: &mut Writer<'_>)
         }
     }
     out.line("u64 unused;");
+    if strategy == Strategy::Shared {
+        out.line("u64 turn; // how many packets had the lock before");
+    }
     out.line("};");
     out.line("");
 }
 
 /// One packet through the whole program, as the reference does it.
-fn whole(program: &Program, names: &Names, out: &mut Writer<'_>) {
+fn whole(program: &Program, names: &Names, strategy: Strategy, out: &mut Writer<'_>) {
     let standard = program.standard;
     let name = |field| names.field(field);
     let set = |field: u32, value: &str| {
@@ -108,7 +118,14 @@ fn whole(program: &Program, names: &Names, out: &mut Writer<'_>) {
     out.line("// Gives the port by which the packet leaves, or DROP_PORT.");
     out.line(format!("INLINE u64 run({PARAMETERS}, u8 *data, u8 *end, u64 port, u64 time_ns) {{"));
     out.line("arrive(p, s, data, end, port, time_ns);");
-    out.line("ingress(p, s);");
+    if strategy == Strategy::Shared {
+        out.line("lock(&s->turns->lock);");
+        out.line("p->turn = s->turns->taken++;");
+        out.line("ingress(p, s);");
+        out.line("unlock(&s->turns->lock);");
+    } else {
+        out.line("ingress(p, s);");
+    }
     out.line(format!("u64 leaves = p->{spec};"));
     out.line("if (leaves == DROP_PORT)");
     out.line("    return DROP_PORT;");
@@ -185,7 +202,8 @@ fn history(names: &Names, item: &Item, scr: bool, out: &mut Writer<'_>) {
     out.end();
 }
 
-fn entries(scr: bool, out: &mut Writer<'_>) {
+fn entries(strategy: Strategy, out: &mut Writer<'_>) {
+    let scr = strategy == Strategy::Scr;
     out.line("// Where packets leave: the interface of each port.");
     out.line("struct {");
     out.line("NUMBER(type, MAP_DEVMAP);");
@@ -206,29 +224,46 @@ fn entries(scr: bool, out: &mut Writer<'_>) {
     out.line("// Behind a cpumap: one replica, or one shard, on each CPU.");
     out.line("SEC(\"xdp/cpumap\") int paceline_core(struct xdp_md *ctx) {");
     out.line("u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end;");
-    if scr {
-        with_history(scr, out);
-        out.line("u64 leaves = run(&p, &s, packet, end, h.port, h.time_ns);");
-        out.line("if (leaves == DROP_PORT || adjust_head(ctx, packet - data))");
-        out.line("    return XDP_DROP;");
-        out.line("long way = redirect_map(&ports, leaves, XDP_DROP);");
-        out.line("if (way == XDP_REDIRECT) {");
-        out.line("s.progress->sent++;");
-        out.line("s.progress->inversions += is_behind(leaves, h.sequence);");
-        out.line("}");
-        out.line("return way;");
-    } else {
-        out.line("struct state s;");
-        out.line("if (!find_state(&s, cpu_number()))");
-        out.line("    return XDP_ABORTED;");
-        out.line("struct packet p = {};");
-        out.line(
-            "u64 leaves = run(&p, &s, data, end, outside && ctx->ingress_ifindex == outside, clock_ns());",
-        );
-        out.line("if (leaves == DROP_PORT)");
-        out.line("    return XDP_DROP;");
-        out.line("return redirect_map(&ports, leaves, XDP_DROP);");
+    with_history(scr, out);
+    out.line("u64 leaves = run(&p, &s, packet, end, h.port, h.time_ns);");
+    if strategy == Strategy::Shared {
+        out.line("see(h.sequence, CAME | STEPPED, p.turn);");
     }
+    out.line("if (leaves == DROP_PORT || adjust_head(ctx, packet - data))");
+    out.line("    return XDP_DROP;");
+    out.line("long way = redirect_map(&ports, leaves, XDP_DROP);");
+    out.line("if (way == XDP_REDIRECT) {");
+    out.line("s.progress->sent++;");
+    out.line("s.progress->inversions += is_behind(leaves, h.sequence);");
+    out.line("}");
+    out.line("return way;");
+    out.end();
+    if scr {
+        flush(out);
+    }
+}
+
+/// What a replica has not stepped when traffic ends: a run of `BPF_PROG_TEST_RUN` for it, whose header has the next number and
+/// whose ring has the last items.
+fn flush(out: &mut Writer<'_>) {
+    out.line("// At the end: steps items that no packet brings any more.");
+    out.line("SEC(\"xdp\") int paceline_flush(struct xdp_md *ctx) {");
+    out.line("u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end;");
+    out.line("struct history h;");
+    out.line("struct state s;");
+    out.line("if (!read_history(&h, data, end) || !find_state(&s, h.replica))");
+    out.line("    return XDP_ABORTED;");
+    out.line("if (!recovers) {");
+    out.line("if (s.progress->next < h.sequence && catch_up(&s, &h, data + HISTORY_BYTES, end))");
+    out.line("    s.progress->next = h.sequence;");
+    out.line("return XDP_DROP;");
+    out.line("}");
+    out.line("u32 self = h.replica;");
+    out.line("struct log *log = map_lookup(&log_map, &self);");
+    out.line("if (!log || !note(ctx, &h))");
+    out.line("    return XDP_ABORTED;");
+    out.line("step(&s, log, self, h.sequence);");
+    out.line("return XDP_DROP;");
     out.end();
 }
 
@@ -238,23 +273,17 @@ fn with_history(scr: bool, out: &mut Writer<'_>) {
     out.line("struct state s;");
     out.line("if (!read_history(&h, data, end) || !find_state(&s, h.replica))");
     out.line("    return XDP_ABORTED;");
+    out.line("u8 *packet = data + HISTORY_BYTES + h.ring_items * ITEM_BYTES;");
+    out.line("if (packet > end)");
+    out.line("    return XDP_ABORTED;");
+    out.line("s.progress->packets++;");
     if scr {
-        out.line("u8 *packet = data + HISTORY_BYTES + h.ring_items * ITEM_BYTES;");
-        out.line("if (packet > end)");
-        out.line("    return XDP_ABORTED;");
-        out.line("s.progress->packets++;");
-        out.line("see(h.sequence, CAME);");
+        out.line("see(h.sequence, CAME, 0);");
         out.line("int is_ready = recovers ? recover(ctx, &s, &h, packet, end)");
         out.line("                        : catch_up(&s, &h, data + HISTORY_BYTES, end);");
         out.line("if (is_ready != 1)");
         out.line("    return is_ready ? XDP_DROP : XDP_ABORTED;");
-        out.line("see(h.sequence, CAME | STEPPED);");
-    } else {
-        out.line("u8 *packet = data + HISTORY_BYTES;");
     }
-    if !scr {
-        out.line("if (packet > end)");
-        out.line("    return XDP_ABORTED;");
-    }
+    out.line("see(h.sequence, CAME | STEPPED, 0);");
     out.line("struct packet p = {};");
 }

@@ -4,6 +4,8 @@
 use crate::expression::store;
 use crate::history::{HEADER_BYTES, Item, MAX_RING_ITEMS};
 use crate::names::Names;
+use crate::shard::Shards;
+use crate::strategy::Strategy;
 use crate::writer::Writer;
 
 /// Bytes that a packet has in front of it for history: what a driver leaves (256), less what the kernel keeps there when the
@@ -39,15 +41,18 @@ pub fn items(names: &Names, item: &Item, out: &mut Writer<'_>) {
     out.line("u64 time_ns;");
     out.line("u32 port, length;");
     out.line("u64 seen; // whether its replica got it, and whether it did with it what the program says");
+    out.line("u64 turn; // which packet had the lock, where there is one");
     out.line("u8 bytes[WITNESS_BYTES + 1];");
     out.line("};");
     crate::state::map("witness", out);
     out.line("enum { CAME = 1, STEPPED = 2 };");
-    out.line("INLINE void see(u64 sequence, u64 seen) {");
+    out.line("INLINE void see(u64 sequence, u64 seen, u64 turn) {");
     out.line("u32 which = sequence;");
     out.line("struct witness *w = sequence < witnesses ? map_lookup(&witness_map, &which) : 0;");
-    out.line("if (w)");
-    out.line("    w->seen = seen;");
+    out.line("if (w) {");
+    out.line("w->seen = seen;");
+    out.line("w->turn = turn;");
+    out.line("}");
     out.end();
     out.line("// The latest packet that left by each port. Replicas that send at the same moment may both write it.");
     out.line("struct order {");
@@ -75,11 +80,7 @@ pub fn items(names: &Names, item: &Item, out: &mut Writer<'_>) {
     out.end();
 }
 
-/// Writes the sequencer's program.
-pub fn write(item: &Item, out: &mut Writer<'_>) {
-    if most_replicas(item) < 2 {
-        return out.line("// No sequencer: not one item fits in front of a packet.");
-    }
+fn cpus(out: &mut Writer<'_>) {
     out.line("// The CPUs of the replicas, each with paceline_core.");
     out.line("struct {");
     out.line("NUMBER(type, MAP_CPUMAP);");
@@ -88,6 +89,87 @@ pub fn write(item: &Item, out: &mut Writer<'_>) {
     out.line("struct { u32 queue; int program; } *value;");
     out.line("} cpus SEC(\".maps\");");
     out.line("");
+}
+
+/// Writes what is in the sequencer's place where no history goes before packets: the header, without items, says when and by
+/// which port a packet came. It may run at several interfaces and queues at once.
+pub fn dispatch(names: &Names, strategy: Strategy, shards: &Shards, out: &mut Writer<'_>) {
+    cpus(out);
+    out.line("struct sequencer {");
+    out.line("u64 next, unused;");
+    out.line(
+        "u64 no_room; // packets before which there was no room for the header: dropped, without a number",
+    );
+    out.line("};");
+    crate::state::map("sequencer", out);
+    let by_key = strategy == Strategy::Sharded && !shards.fields.is_empty();
+    if by_key {
+        let values: Vec<_> =
+            shards.fields.iter().map(|field| format!("p->{}", names.field(*field))).collect();
+        let hash = values.iter().fold("~seed".to_owned(), |hash, value| format!("spread({hash}, {value})"));
+        out.line("// The upper half: the lower one finds slots of tables.");
+        out.line("INLINE u64 shard(struct packet *p, struct state *s) {");
+        if shards.slice.is_some() {
+            out.line("shard_ingress(p, s);");
+        }
+        out.line(format!("return ({hash} >> 32) * replicas >> 32;"));
+        out.end();
+    }
+    out.line("SEC(\"xdp\") int paceline_sequencer(struct xdp_md *ctx) {");
+    out.line("u32 first = 0;");
+    out.line("struct sequencer *q = map_lookup(&sequencer_map, &first);");
+    out.line("if (!q || !replicas || replicas > MAX_RING_ITEMS + 1)");
+    out.line("    return XDP_ABORTED;");
+    out.line("u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end;");
+    out.line(
+        "u64 port = outside && ctx->ingress_ifindex == outside, length = end - data, time_ns = clock_ns();",
+    );
+    if by_key {
+        out.line("struct packet p = {};");
+        out.line("struct state s = {};");
+        out.line("arrive(&p, &s, data, end, port, time_ns);");
+        out.line("u64 replica = shard(&p, &s);");
+    }
+    out.line("if (adjust_head(ctx, -HISTORY_BYTES)) {");
+    out.line("__sync_fetch_and_add(&q->no_room, 1);");
+    out.line("return XDP_DROP;");
+    out.line("}");
+    out.line("u64 sequence = __sync_fetch_and_add(&q->next, 1);");
+    if !by_key {
+        out.line("u64 replica = sequence % replicas;");
+    }
+    out.line("BOUNDED(replica, MAX_RING_ITEMS);");
+    out.line("u32 which = sequence;");
+    out.line("u64 kept = length;");
+    out.line("BOUNDED(kept, WITNESS_BYTES);");
+    out.line("struct witness *w = sequence < witnesses ? map_lookup(&witness_map, &which) : 0;");
+    out.line("if (w && kept && kept == length && !load_bytes(ctx, HISTORY_BYTES, w->bytes, kept)) {");
+    out.line("w->time_ns = time_ns;");
+    out.line("w->port = port;");
+    out.line("w->length = kept;");
+    out.line("}");
+    out.line("data = (u8 *)(u64)ctx->data, end = (u8 *)(u64)ctx->data_end;");
+    out.line("if (data + HISTORY_BYTES > end)");
+    out.line("    return XDP_ABORTED;");
+    out.line("put32(data, HISTORY_MAGIC);");
+    out.line("put32(data + 4, HISTORY_VERSION << 24 | HISTORY_ETHERNET);");
+    out.line("put64(data + 8, sequence);");
+    out.line("put64(data + 16, time_ns);");
+    out.line("put64(data + 24, LAYOUT);");
+    out.line("put64(data + 32, 0);");
+    out.line("put16(data + 40, replica);");
+    out.line("put16(data + 42, port);");
+    out.line("put32(data + 44, 0);");
+    out.line("return redirect_map(&cpus, cpu_of[replica], XDP_DROP);");
+    out.end();
+}
+
+/// Writes the sequencer's program.
+pub fn write(item: &Item, out: &mut Writer<'_>) {
+    if most_replicas(item) < 2 {
+        return out.line("// No sequencer: not one item fits in front of a packet.");
+    }
+    cpus(out);
     out.line("enum { RING_MASK = 0xff };");
     out.line("// What the sequencer knows. `front` is what goes before a packet: the header, then the ring.");
     out.line("struct sequencer {");

@@ -6,6 +6,7 @@
 use p4::ir::{Matching, MuTable, Object, Program};
 
 use crate::names::{self, Names};
+use crate::strategy::Strategy;
 use crate::writer::Writer;
 
 /// Slots that an entry may be in.
@@ -120,7 +121,7 @@ pub fn bytes(program: &Program) -> Vec<(Object, u64)> {
 }
 
 /// Writes the structs, maps and functions of all state, and `struct state`, which points to those of one replica.
-pub fn write(program: &Program, names: &Names, out: &mut Writer<'_>) {
+pub fn write(program: &Program, names: &Names, strategy: Strategy, out: &mut Writer<'_>) {
     for (table, name) in program.mu_tables.iter().zip(&names.mu_tables) {
         mu_table(table, &TableLayout::of(table, name), out);
     }
@@ -140,15 +141,34 @@ pub fn write(program: &Program, names: &Names, out: &mut Writer<'_>) {
     }
     progress(out);
     let all = || names.mu_tables.iter().chain(&names.registers).chain(&names.counters);
+    let is_shared = strategy == Strategy::Shared;
+    if is_shared {
+        out.line("// What all state is under, and how many packets have had it: their order.");
+        out.line("struct turns {");
+        out.line("struct bpf_spin_lock lock;");
+        out.line("u64 taken;");
+        out.line("};");
+        map("turns", out);
+    }
     out.line("// The state of one replica.");
     out.line("struct state {");
     all().for_each(|name| out.line(format!("struct {name} *{name};")));
+    if is_shared {
+        out.line("struct turns *turns;");
+    }
     out.line("struct progress *progress;");
     out.line("};");
     out.line("");
     out.line("INLINE int find_state(struct state *s, u32 replica) {");
-    let found: Vec<&str> = all().map(String::as_str).chain(["progress"]).collect();
-    found.iter().for_each(|name| out.line(format!("s->{name} = map_lookup(&{name}_map, &replica);")));
+    let found: Vec<&str> =
+        all().map(String::as_str).chain(is_shared.then_some("turns")).chain(["progress"]).collect();
+    if is_shared {
+        out.line("u32 first = 0;");
+    }
+    for name in &found {
+        let which = if is_shared && *name != "progress" { "first" } else { "replica" };
+        out.line(format!("s->{name} = map_lookup(&{name}_map, &{which});"));
+    }
     let each: Vec<_> = found.iter().map(|name| format!("s->{name}")).collect();
     out.line(format!("return {};", each.join(" && ")));
     out.end();
@@ -243,10 +263,7 @@ fn find(table: &MuTable, layout: &TableLayout, out: &mut Writer<'_>) {
     out.line(format!("struct {name}_key {{"));
     keys.iter().for_each(|key| out.line(format!("u64 {key};")));
     out.line("};");
-    out.line("// A function of its own, so that the verifier looks at its loop once.");
-    out.line(format!(
-        "__attribute__((noinline)) u32 {name}_slot(struct {name} *table, struct {name}_key *key) {{"
-    ));
+    out.line(format!("APART u32 {name}_slot(struct {name} *table, struct {name}_key *key) {{"));
     out.line("if (!table || !key)");
     out.line(format!("    return {slots};"));
     let hash = keys.iter().fold("seed".to_owned(), |hash, key| format!("spread({hash}, key->{key})"));

@@ -8,6 +8,8 @@ use std::str::FromStr;
 pub enum Strategy {
     /// Each core has the flows that come to it.
     Sharded,
+    /// All cores have one state, under a lock.
+    Shared,
     /// Each core has all flows, and replays what it does not get (State-Compute Replication, NSDI'25).
     Scr,
 }
@@ -16,6 +18,7 @@ impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Strategy::Sharded => "sharded",
+            Strategy::Shared => "shared",
             Strategy::Scr => "scr",
         })
     }
@@ -28,8 +31,8 @@ impl FromStr for Strategy {
         match text {
             "sharded" => Ok(Strategy::Sharded),
             "scr" => Ok(Strategy::Scr),
-            "shared" => Err("`shared` is not compiled to XDP yet: `sharded` and `scr` are".to_owned()),
-            _ => Err("a strategy of XDP programs is `sharded` or `scr`".to_owned()),
+            "shared" => Ok(Strategy::Shared),
+            _ => Err("a strategy of XDP programs is `sharded`, `shared` or `scr`".to_owned()),
         }
     }
 }

@@ -195,9 +195,13 @@ impl Check<'_> {
             kind if block == Block::Deparser && !matches!(kind, StatementKind::Emit { .. }) => {
                 self.refuse("a deparser that does anything but emit headers is not compiled to XDP yet");
             }
-            kind if block == Block::Egress && self.strategy == Strategy::Scr && kind.writes_state() => {
-                self.refuse("state in the egress is not replicated: keep it in the ingress");
-            }
+            kind if block == Block::Egress && kind.writes_state() => match self.strategy {
+                Strategy::Sharded => {}
+                Strategy::Shared => {
+                    self.refuse("state in the egress is not under the lock: keep it in the ingress")
+                }
+                Strategy::Scr => self.refuse("state in the egress is not replicated: keep it in the ingress"),
+            },
             _ => {}
         }
     }

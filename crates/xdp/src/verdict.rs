@@ -1,13 +1,14 @@
 //! Whether a run did what the interpreter does: what came in, in the order of its stamps, through the interpreter, is what
 //! left, and its state is that of each replica.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 
 use p4::interpret::Machine;
 use p4::ir::Program;
 
 use crate::load::{LoadError, Loaded, ReadTable, TableEntries};
+use crate::strategy::Strategy;
 
 /// A packet as it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Came {
     pub was_delivered: bool,
     /// Whether its replica did with it what the program says: else it was dropped before, and only its item counts.
     pub was_stepped: bool,
+    /// With strategy `shared`: how many packets had the lock before it.
+    pub turn: u64,
 }
 
 /// What a run came to beside the interpreter.
@@ -63,8 +66,9 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Takes what came through the interpreter, without what no replica was told of, and compares it with what left (port and bytes, in any order) and with the state
-/// of all replicas, each as of the last packet that it stepped.
+/// Takes what came through the interpreter, without what no replica was told of, and compares it with what left (port and
+/// bytes, in any order) and with the state of all replicas, each as of the last packet that it stepped. Shards have parts of the
+/// interpreter's state, each key in one of them. Packets that share state go through in the order in which they had the lock.
 ///
 /// # Errors
 /// A map cannot be read.
@@ -79,7 +83,13 @@ pub fn judge(
     let mut verdict = Verdict { came: came.len() as u64, ..Verdict::default() };
     let mut expected: HashMap<(u16, Vec<u8>), VecDeque<u64>> = HashMap::new();
     let mut numbers = Vec::new();
-    for replica in 0..replicas {
+    let strategy = loaded.strategy();
+    let mut came: Vec<(u64, &Came)> = (0..).zip(came).collect();
+    if strategy == Strategy::Shared {
+        came.sort_by_key(|(number, packet)| (packet.turn, *number));
+    }
+    let is_replicated = strategy == Strategy::Scr;
+    for replica in (0..replicas).filter(|_| is_replicated) {
         let progress = loaded.progress(replica)?;
         numbers.push(progress.next);
         if progress.missed > 0 {
@@ -88,22 +98,29 @@ pub fn judge(
         }
     }
     for stepped in 0..=came.len() as u64 {
-        for replica in (0..replicas).filter(|replica| numbers[*replica as usize] == stepped) {
+        for replica in (0..replicas).filter(|replica| numbers.get(*replica as usize) == Some(&stepped)) {
             verdict.differences.extend(state_differs(&machine, loaded, replica)?);
         }
-        let Some(packet) = came.get(stepped as usize) else { break };
+        let Some((number, packet)) = came.get(stepped as usize).copied() else { break };
         verdict.lost += u64::from(!packet.was_stepped);
-        // Its own replica knows a packet, and so do those that get the next ones, which carry its item.
-        let told = came[stepped as usize..].iter().take(replicas as usize);
-        if !told.into_iter().any(|packet| packet.was_delivered) {
+        // Its own replica knows a packet, and so do those that get the next ones, which carry its item. The sequencer has the
+        // last ones at the end.
+        let told = came[stepped as usize..].iter().take(if is_replicated { replicas as usize } else { 1 });
+        let is_last = is_replicated && stepped + u64::from(replicas) > came.len() as u64;
+        if !is_last && !told.into_iter().any(|(_, packet)| packet.was_delivered) {
             verdict.unknown += 1;
             continue;
         }
         let outputs = machine.packet(packet.port, &packet.bytes, packet.time_ns);
         for output in outputs.into_iter().filter(|_| packet.was_stepped) {
             verdict.expected += 1;
-            expected.entry((output.port, output.bytes)).or_default().push_back(stepped);
+            expected.entry((output.port, output.bytes)).or_default().push_back(number);
         }
+    }
+    match strategy {
+        Strategy::Scr => {}
+        Strategy::Shared => verdict.differences.extend(state_differs(&machine, loaded, 0)?),
+        Strategy::Sharded => verdict.differences.extend(shards_differ(&machine, loaded, replicas)?),
     }
     let past = numbers.iter().filter(|number| **number > came.len() as u64);
     verdict
@@ -133,13 +150,68 @@ pub fn state_differs(
     loaded: &Loaded<'_>,
     replica: u32,
 ) -> Result<Option<String>, LoadError> {
+    let what = format!("replica {replica}");
+    differs(machine, &what, &|at| loaded.mu_table(at, replica), &|at| loaded.register(at, replica))
+}
+
+/// The first difference between the interpreter's state and that of all shards together, in words.
+///
+/// # Errors
+/// A map cannot be read.
+pub fn shards_differ(
+    machine: &Machine,
+    loaded: &Loaded<'_>,
+    shards: u32,
+) -> Result<Option<String>, LoadError> {
+    for at in 0..machine.program().mu_tables.len() {
+        let mut seen = BTreeSet::new();
+        for shard in 0..shards {
+            let keys = loaded.mu_table(at, shard)?.entries.into_keys();
+            if let Some(twice) = keys.into_iter().find(|keys| !seen.insert(keys.clone())) {
+                let name = &machine.program().mu_tables[at].name;
+                return Ok(Some(format!("{name}{twice:?} is in two shards")));
+            }
+        }
+    }
+    let table = |at: usize| {
+        let mut all = ReadTable::default();
+        for shard in 0..shards {
+            let part = loaded.mu_table(at, shard)?;
+            all.entries.extend(part.entries);
+            all.refused += part.refused;
+            all.crowded += part.crowded;
+        }
+        Ok(all)
+    };
+    let register = |at: usize| {
+        let mut all = loaded.register(at, 0)?;
+        for shard in 1..shards {
+            // No two shards have the same place.
+            all.iter_mut()
+                .zip(loaded.register(at, shard)?)
+                .for_each(|(sum, value)| *sum = sum.wrapping_add(value));
+        }
+        Ok(all)
+    };
+    differs(machine, "the shards", &table, &register)
+}
+
+/// Reads a muTable, or a register, by its number.
+type Read<'a, T> = &'a dyn Fn(usize) -> Result<T, LoadError>;
+
+fn differs(
+    machine: &Machine,
+    what: &str,
+    table_of: Read<'_, ReadTable>,
+    register_of: Read<'_, Vec<u128>>,
+) -> Result<Option<String>, LoadError> {
     let (program, state) = (machine.program(), machine.state());
     let dump = state.dump(program);
     for (at, table) in program.mu_tables.iter().enumerate() {
         let entries = state.mu_entries(at as u32).map(|(keys, values)| (keys.to_vec(), values.to_vec()));
         let entries: TableEntries = entries.collect();
         let expected = ReadTable { entries, refused: dump.mu_tables[at].refused_writes, crowded: 0 };
-        let found = loaded.mu_table(at, replica)?;
+        let found = table_of(at)?;
         if found != expected {
             let differs =
                 expected.entries.iter().find(|(keys, values)| found.entries.get(*keys) != Some(values));
@@ -149,25 +221,25 @@ pub fn state_differs(
             let name = &table.name;
             return Ok(Some(match differs {
                 Some((keys, _)) => format!(
-                    "replica {replica}: {name}{keys:?} is {:?}, and the interpreter has {:?}",
+                    "{what}: {name}{keys:?} is {:?}, and the interpreter has {:?}",
                     found.entries.get(keys),
                     expected.entries.get(keys)
                 ),
                 None => format!(
-                    "replica {replica}: {name} refused {} writes ({} crowded), and the interpreter {}",
+                    "{what}: {name} refused {} writes ({} crowded), and the interpreter {}",
                     found.refused, found.crowded, expected.refused
                 ),
             }));
         }
     }
     for (at, register) in program.registers.iter().enumerate() {
-        let found = loaded.register(at, replica)?;
+        let found = register_of(at)?;
         let differs = (0..).zip(&found).find(|(index, value)| state.register(at as u32, *index) != **value);
         if let Some((index, value)) = differs {
             let expected = state.register(at as u32, index);
             let name = &register.name;
             return Ok(Some(format!(
-                "replica {replica}: {name}[{index}] is {value}, and the interpreter has {expected}"
+                "{what}: {name}[{index}] is {value}, and the interpreter has {expected}"
             )));
         }
     }

@@ -25,8 +25,18 @@ fn outcome_with(
     recovers: bool,
     change: &dyn Fn(String) -> String,
 ) -> Option<Outcome> {
+    outcome_of(Strategy::Scr, label, name, (replicas, queue, recovers), change)
+}
+
+fn outcome_of(
+    strategy: Strategy,
+    label: &str,
+    name: &str,
+    (replicas, queue, recovers): (u32, u32, bool),
+    change: &dyn Fn(String) -> String,
+) -> Option<Outcome> {
     let program = example(name);
-    let mut compiled = compiled(&program, Strategy::Scr);
+    let mut compiled = compiled(&program, strategy);
     compiled.c = change(compiled.c);
     let object = object(&compiled, &format!("live-{label}"))?;
     let rig = Rig::new(label)?;
@@ -58,6 +68,9 @@ fn two_replicas_between_namespaces_equal_the_interpreter() {
         // A busy machine may lose some before the sequencer.
         assert!(outcome.verdict.came > 2000 && outcome.verdict.left > 10, "{}", outcome.verdict);
         assert!(outcome.progress.iter().all(|progress| progress.packets > 900 && progress.missed == 0));
+        // What no packet brings any more was stepped at the end.
+        let total = outcome.sequenced.packets;
+        assert!(outcome.progress.iter().all(|progress| progress.next == total), "{:?}", outcome.progress);
         // Equal packets are taken for each other by the verdict, and replicas may write at the same moment.
         let counted: u64 = outcome.progress.iter().map(|progress| progress.inversions).sum();
         assert!(counted <= outcome.verdict.left, "{counted} inversions, {}", outcome.verdict);
@@ -119,6 +132,8 @@ fn what_a_full_queue_loses_is_recovered() {
         assert!(outcome.verdict.lost > 0, "{}", outcome.verdict);
         let recovered: u64 = outcome.progress.iter().map(|progress| progress.recovered).sum();
         assert!(recovered > 0, "{:?}", outcome.progress);
+        let total = outcome.sequenced.packets;
+        assert!(outcome.progress.iter().all(|progress| progress.next == total), "{:?}", outcome.progress);
         assert!(outcome.verdict.is_equal(), "{}", outcome.verdict);
     }
 }
@@ -167,7 +182,8 @@ fn an_end_that_drops_what_is_redirected_is_refused() {
     let Some(object) = object(&compiled, "live-gro") else { return };
     let Some(rig) = Rig::without_gro("gro") else { return };
     for peer in ["p1", "p2"] {
-        let refused = rig.start(&compiled, &object, &[0], QUEUE, 0, false).err().expect("refused").to_string();
+        let refused =
+            rig.start(&compiled, &object, &[0], QUEUE, 0, false).err().expect("refused").to_string();
         assert!(refused.contains(&format!("`ethtool -K {peer} gro on`")), "{refused}");
         rig.set_gro(peer);
     }
@@ -179,5 +195,79 @@ fn an_end_that_drops_what_is_redirected_is_refused() {
     let Some(rig) = Rig::new("elsewhere") else { return };
     let live = rig.start(&compiled, &object, &[0], QUEUE, 0, false).expect("it starts");
     assert_eq!(live.notes().len(), 2, "{:?}", live.notes());
-    assert!(live.notes()[0].contains("the other end of m1 is in another network namespace"), "{:?}", live.notes());
+    assert!(
+        live.notes()[0].contains("the other end of m1 is in another network namespace"),
+        "{:?}",
+        live.notes()
+    );
+}
+
+/// Packets go to CPUs by a hash of the program's keys, and all shards together have the interpreter's state.
+#[test]
+fn two_shards_between_namespaces_equal_the_interpreter() {
+    for name in TABLE_1.into_iter().chain(["stateful_firewall"]) {
+        let settings = (2, QUEUE, false);
+        let Some(outcome) = outcome_of(Strategy::Sharded, "shards", name, settings, &|c| c) else { return };
+        assert!(outcome.verdict.is_equal(), "{name}: {}", outcome.verdict);
+        assert_eq!(outcome.verdict.lost, 0);
+        assert!(
+            outcome.progress.iter().all(|progress| progress.packets > 100),
+            "{name}: {:?}",
+            outcome.progress
+        );
+    }
+}
+
+/// What a full queue loses is lost with its step, and nothing else is.
+#[test]
+fn shards_that_lose_packets_equal_the_interpreter_without_them() {
+    let Some(outcome) = outcome_of(Strategy::Sharded, "shard-loses", "token_bucket", (2, 1, false), &|c| c)
+    else {
+        return;
+    };
+    assert!(outcome.verdict.is_equal() && outcome.verdict.lost > 0, "{}", outcome.verdict);
+}
+
+#[test]
+fn a_dispatch_that_does_not_follow_the_keys_is_found() {
+    let planted = |c: String| {
+        let from = "u64 replica = shard(&p, &s);";
+        assert!(c.contains(from), "{c}");
+        c.replace(from, "u64 replica = q->next & 1;")
+    };
+    let settings = (2, QUEUE, false);
+    let Some(outcome) = outcome_of(Strategy::Sharded, "no-keys", "token_bucket", settings, &planted) else {
+        return;
+    };
+    assert!(!outcome.verdict.differences.is_empty(), "{}", outcome.verdict);
+}
+
+/// Packets go to CPUs in turn, and each steps one state under a lock: in the order in which they had it.
+#[test]
+fn two_cpus_with_one_state_equal_the_interpreter() {
+    for name in TABLE_1.into_iter().chain(["stateful_firewall"]) {
+        let settings = (2, QUEUE, false);
+        let Some(outcome) = outcome_of(Strategy::Shared, "shared", name, settings, &|c| c) else { return };
+        assert!(outcome.verdict.is_equal(), "{name}: {}", outcome.verdict);
+        assert!(
+            outcome.progress.iter().all(|progress| progress.packets > 900),
+            "{name}: {:?}",
+            outcome.progress
+        );
+    }
+}
+
+#[test]
+fn a_step_left_out_of_one_state_is_found() {
+    let planted = |c: String| {
+        let from = "ingress(p, s);\n    unlock(";
+        assert!(c.contains(from), "{c}");
+        c.replace(from, "if (p->turn % 5 != 4)\n        ingress(p, s);\n    unlock(")
+    };
+    let settings = (2, QUEUE, false);
+    let Some(outcome) = outcome_of(Strategy::Shared, "shared-fault", "token_bucket", settings, &planted)
+    else {
+        return;
+    };
+    assert!(!outcome.verdict.differences.is_empty(), "{}", outcome.verdict);
 }

@@ -86,6 +86,41 @@ fn constructs_are_refused_where_they_stand() {
     }
 }
 
+/// Packets that share state have to share a core: keys and indices need a field in common that is known before.
+#[test]
+fn state_under_keys_with_nothing_in_common_is_not_sharded() {
+    let said = |locals: &str, apply: &str| {
+        let lowered = lowered("x.p4", &program(locals, apply, ACCEPT));
+        compile(&lowered, Strategy::Sharded).err().unwrap_or_default()
+    };
+    let (r, q) = ("    register<bit<8>>(256) r;", " register<bit<8>>(256) q;");
+    let by_n = "r.write((bit<32>)hdr.h.n, 1);";
+    assert_eq!(said(r, by_n), []);
+    // Computed before, the same for both.
+    let hashed = "bit<32> at; hash(at, HashAlgorithm.crc32, 32w0, { hdr.h.n }, 32w256); r.write(at, 1); q.write(at, 2);";
+    assert_eq!(said(&format!("{r}{q}"), hashed), []);
+    let refused = [
+        (r, "r.write(32w0, 1);", "register ingress.r", "by no field that is known before"),
+        (
+            r,
+            "bit<8> at; r.read(at, (bit<32>)hdr.h.n); r.write((bit<32>)at, 1);",
+            "register ingress.r",
+            "known before",
+        ),
+    ];
+    for (locals, apply, what, why) in refused {
+        let said = said(locals, apply);
+        assert!(said.len() == 1 && said[0].place.line == 12, "{said:?}");
+        assert!(said[0].message.contains(what) && said[0].message.contains(why), "{said:?}");
+    }
+    let two = said(&format!("{r}{q}"), "r.write((bit<32>)hdr.h.n, 1); q.write((bit<32>)hdr.h.kind, 1);");
+    assert!(two[0].message.contains("ingress.q") && two[0].message.contains("ingress.r (x.p4:12"), "{two:?}");
+    for name in ["syn_cookie", "nat_lb"] {
+        let said = compile(&example(name), Strategy::Sharded).expect_err(name);
+        assert!(said[0].place.line > 0 && said[0].message.contains("by no field that both have"), "{said:?}");
+    }
+}
+
 /// The sequencer runs what comes before the ingress, and has no state: the language allows none there.
 #[test]
 fn before_the_ingress_there_is_no_state() {
@@ -109,7 +144,7 @@ fn before_the_ingress_there_is_no_state() {
 #[test]
 fn examples_are_compiled_or_refused() {
     for name in ["syn_cookie", "nat_lb", "mac_learning", "port_knocking"] {
-        for strategy in [Strategy::Sharded, Strategy::Scr] {
+        for strategy in [Strategy::Sharded, Strategy::Shared, Strategy::Scr] {
             match compile(&example(name), strategy) {
                 Ok(compiled) => println!("{name} {strategy}: {} bytes an item", compiled.item.bytes),
                 Err(refusals) => {

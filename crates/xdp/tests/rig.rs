@@ -98,8 +98,7 @@ impl Rig {
         recovers: bool,
     ) -> Result<Live<'a>, LiveError> {
         let wiring = Wiring {
-            receives: "m0".to_owned(),
-            port: 0,
+            receives: vec![(0, "m0".to_owned())],
             sends: vec![(1, "m1".to_owned()), (2, "m2".to_owned())],
             cpus: cpus.to_vec(),
             queue,

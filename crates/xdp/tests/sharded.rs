@@ -1,22 +1,25 @@
-//! Strategy `sharded`: one core's program does what the interpreter does.
+//! Strategies `sharded` and `shared`: one core's program, and any core's with one state, does what the interpreter does.
 
 use paceline_xdp::Strategy;
 
 use crate::common::{
-    EXAMPLES, captured, compiled, difference, example, loaded, object, random_packets, root,
+    EXAMPLES, SHARDED, captured, compiled, difference, example, loaded, object, random_packets, root,
 };
 
 #[test]
 fn examples_equal_the_interpreter_packet_by_packet() {
     let captures = [root().join("captures/edge.pcap"), root().join("../shared/captures/apps-mix.pcap.gz")];
     let captures: Vec<_> = captures.iter().filter_map(|path| captured(path, 5000)).collect();
-    for name in EXAMPLES {
+    let sharded = SHARDED.map(|name| (name, Strategy::Sharded, 1));
+    for (name, strategy, cores) in sharded.into_iter().chain(EXAMPLES.map(|name| (name, Strategy::Shared, 3)))
+    {
         let program = example(name);
-        let compiled = compiled(&program, Strategy::Sharded);
+        let compiled = compiled(&program, strategy);
         let Some(object) = object(&compiled, "sharded") else { return };
         for packets in [random_packets(7, 4000)].iter().chain(&captures) {
-            let Some(loaded) = loaded(&compiled, &object, 1) else { return };
-            assert_eq!(difference(&program, &compiled, &loaded, 1, packets, &|_, _| ()), None, "{name}");
+            let Some(loaded) = loaded(&compiled, &object, cores.into()) else { return };
+            let found = difference(&program, &compiled, &loaded, cores, packets, &|_, _| ());
+            assert_eq!(found, None, "{name}, {strategy}");
         }
     }
 }
