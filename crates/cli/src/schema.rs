@@ -4,7 +4,7 @@ use std::{env, fs, path::Path};
 
 use schemars::{JsonSchema, schema_for};
 
-use crate::commands::{bench, emulate, generate, inspect, nfs, p4, sequence, verify};
+use crate::commands::{bench, emulate, generate, inspect, nfs, p4, run, sequence, verify};
 
 /// The name of a schema that is out of date.
 fn check<T: JsonSchema>(name: &'static str) -> Option<&'static str> {
@@ -25,6 +25,7 @@ pub fn stale(name: &'static str, text: &str) -> Option<&'static str> {
 fn all_reports_are_documented() {
     let stale = [
         check::<engine::report::RunReport>("run.schema.json"),
+        check::<run::xdp::XdpRun>("run-xdp.schema.json"),
         check::<engine::report::TraceReport>("trace.schema.json"),
         check::<engine::report::WhyReport>("why.schema.json"),
         check::<verify::VerifyReport>("verify.schema.json"),

@@ -107,3 +107,5 @@ mod vanish;
 mod vlan;
 #[path = "why.rs"]
 mod why;
+#[path = "xdp.rs"]
+mod xdp;

@@ -121,6 +121,12 @@ pub enum OnOff {
     Off,
 }
 
+impl OnOff {
+    pub fn is_on(self) -> bool {
+        self == OnOff::On
+    }
+}
+
 /// What to run, over what.
 pub struct Setting {
     pub chain: Chain,

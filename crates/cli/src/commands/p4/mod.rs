@@ -58,8 +58,8 @@ pub struct CompileArgs {
     /// What it is compiled for. `xdp` writes C into --out, builds it with clang, and has the kernel check it (see docs/xdp.md)
     #[arg(long, value_enum, default_value_t = Target::Pipeline)]
     pub target: Target,
-    /// How XDP programs divide state among cores: `sharded`, or `scr`, where each core has all of it and replays what it
-    /// did not get
+    /// How XDP programs divide state among cores: `sharded`; `shared`, one state under a lock; or `scr`, where each core has
+    /// all of it and replays what it did not get
     #[arg(long, value_name = "STRATEGY", default_value = "sharded", value_parser = str::parse::<Strategy>)]
     pub strategy: Strategy,
     /// The folder for the C and the object of --target xdp; made if it is not there

@@ -55,7 +55,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         ));
     }
     let chain = args.chain.read(registry)?;
-    let strategy = args.strategy.0;
+    let strategy = args.strategy.of_chain()?;
     let cores = args.chain.cores.unwrap_or_else(|| Plan::default_cores(strategy));
     let plan = Plan { egress: args.egress.0, ..args.card.plan(&chain, strategy, cores)? };
     let plan = with_card(args, place, plan)?;

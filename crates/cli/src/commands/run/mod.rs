@@ -10,6 +10,7 @@ mod options;
 mod page;
 mod record;
 mod trace;
+pub mod xdp;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -45,13 +46,22 @@ const NOWHERE: &str = "nothing says where packets come from\n\
 
 pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     if let Some(place) = args.live.place() {
+        if args.live.backend.is_some() {
+            return xdp::command(args, &place);
+        }
         return live::command(args, &place, registry);
     }
     if args.chain.pcap.is_none() && args.history.pcap_dir.is_none() {
         return Err(Failure::usage(NOWHERE));
     }
-    let Setting { chain, mut plan, packets } =
-        args::prepare(&args.chain, &args.history, args.strategy.0, &args.card, &args.tables, registry)?;
+    let Setting { chain, mut plan, packets } = args::prepare(
+        &args.chain,
+        &args.history,
+        args.strategy.of_chain()?,
+        &args.card,
+        &args.tables,
+        registry,
+    )?;
     plan.egress = args.egress.0;
     let plan = args.reload.cores(plan, &chain)?;
     let reloads = args.reload.reloads((&chain, &plan), &args.card, &args.tables, registry)?;

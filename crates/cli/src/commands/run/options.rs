@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::builder::RangedU64ValueParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Arg, Args, ValueEnum};
 use engine::report::{Detail, RunReport};
+use engine::strategies::Strategy;
 use engine::{Egress, Speed};
 
 use crate::args::{Address, CardArgs, ChainArgs, HistoryArgs, ReloadArgs, StrategyArg, TableArgs};
+use crate::failure::Failure;
 use crate::output::fitted;
 
 const LIVE: &str = "Network interfaces, in place of --pcap";
@@ -15,16 +17,19 @@ const LIVE: &str = "Network interfaces, in place of --pcap";
 /// Options that say where packets come from, in place of a capture.
 pub const PLACES: [&str; 4] = ["inside", "outside", "mirror", "on"];
 
+const PROGRAM: &str = "The chain of functions, TOML; with --backend xdp a program in P4";
+
 const RUNNING: &str = "Pace, order and watching";
 
 #[derive(Args)]
+#[command(mut_arg("chain", |arg| arg.help(PROGRAM)))]
 #[command(mut_arg("pcap", |arg| arg.conflicts_with_all(PLACES)), mut_args(live_alone))]
 pub struct RunArgs {
     #[command(flatten)]
     pub chain: ChainArgs,
     /// How packets are spread over cores
-    #[arg(long, value_enum, default_value_t = StrategyArg::Single)]
-    pub strategy: StrategyArg,
+    #[arg(long, default_value = StrategyArg::Single.0.name(), value_parser = strategies())]
+    pub strategy: RunStrategy,
     /// Write the packets that leave (forwarded or sent back), in the order of --egress, to this pcap; `-` is
     /// standard output, and the report then goes to standard error. A run that does not reach the end
     /// of its input leaves them in OUT.pcap.partial
@@ -75,11 +80,62 @@ impl RunArgs {
     }
 }
 
+/// What a program in the kernel takes; all other options would be taken and mean nothing.
+const IN_KERNEL: [&str; 9] =
+    ["chain", "strategy", "cores", "inside", "outside", "backend", "json", "duration", "recovery"];
+
 /// Over a capture, options of live runs would be taken and mean nothing. Names of interfaces have errors of their own.
 fn live_alone(arg: Arg) -> Arg {
+    let arg = match IN_KERNEL.contains(&arg.get_id().as_str()) {
+        true => arg,
+        false => arg.conflicts_with("backend"),
+    };
     match arg.get_help_heading() == Some(LIVE) && !PLACES.contains(&arg.get_id().as_str()) {
         true => arg.conflicts_with_all(["pcap", "pcap_dir"]),
         false => arg,
+    }
+}
+
+/// A strategy on the command line: of chains, or that of XDP programs which no chain has.
+#[derive(Clone, Copy)]
+pub enum RunStrategy {
+    Chain(StrategyArg),
+    Sharded,
+}
+
+/// The name of [`RunStrategy::Sharded`].
+const SHARDED: &str = "sharded";
+
+/// All strategies by their names.
+fn strategies() -> impl TypedValueParser<Value = RunStrategy> {
+    let chains = StrategyArg::value_variants().iter().filter_map(StrategyArg::to_possible_value);
+    let help = "With --backend xdp: each CPU has the flows whose keys hash to it";
+    PossibleValuesParser::new(chains.chain([PossibleValue::new(SHARDED).help(help)])).try_map(|name| {
+        match name.as_str() {
+            SHARDED => Ok(RunStrategy::Sharded),
+            name => StrategyArg::from_str(name, false).map(RunStrategy::Chain),
+        }
+    })
+}
+
+impl RunStrategy {
+    /// For a chain.
+    pub fn of_chain(self) -> Result<&'static dyn Strategy, Failure> {
+        match self {
+            RunStrategy::Chain(StrategyArg(strategy)) => Ok(strategy),
+            RunStrategy::Sharded => Err(Failure::usage(
+                "`sharded` is a strategy of P4 programs in the kernel\nUse --strategy rss for a chain, or add --backend xdp.",
+            )),
+        }
+    }
+
+    /// For a program in the kernel.
+    pub fn in_kernel(self) -> Result<xdp::Strategy, Failure> {
+        let name = match self {
+            RunStrategy::Chain(StrategyArg(strategy)) => strategy.name(),
+            RunStrategy::Sharded => SHARDED,
+        };
+        name.parse().map_err(|error| Failure::usage(format!("--strategy {name} with --backend xdp: {error}")))
     }
 }
 
@@ -144,6 +200,10 @@ pub struct LiveArgs {
     /// How packets go between the two
     #[arg(long, value_enum, value_name = "MODE", requires = "inside", default_value = "bridge", help_heading = LIVE)]
     pub mode: ModeArg,
+    /// What runs instead of a chain on threads of this program: a P4 program in the kernel. It takes --strategy, --cores,
+    /// --recovery, --json and --duration beside the interfaces, and gets the packets that come by the one inside
+    #[arg(long, value_enum, value_name = "WHERE", requires = "inside", help_heading = LIVE)]
+    pub backend: Option<BackendArg>,
     /// Look at what an interface receives, and send nothing
     #[arg(long, value_name = "IF", conflicts_with_all = ["inside", "on"], help_heading = LIVE)]
     pub mirror: Option<String>,
@@ -190,6 +250,12 @@ pub struct LiveArgs {
     /// End after so many seconds [default: at Ctrl-C, or `kill`]
     #[arg(long, value_name = "SECONDS", help_heading = LIVE)]
     pub duration: Option<u64>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum BackendArg {
+    /// XDP programs, compiled from a P4 program (see docs/xdp.md)
+    Xdp,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
