@@ -96,10 +96,16 @@ fn state_under_keys_with_nothing_in_common_is_not_sharded() {
     let (r, q) = ("    register<bit<8>>(256) r;", " register<bit<8>>(256) q;");
     let by_n = "r.write((bit<32>)hdr.h.n, 1);";
     assert_eq!(said(r, by_n), []);
+    // Read and written in one step: each use has a temporary of its own.
+    assert_eq!(said(r, "bit<8> v; r.read(v, (bit<32>)hdr.h.n); r.write((bit<32>)hdr.h.n, v + 1);"), []);
+    let half = "bit<8> v; r.read(v, (bit<32>)hdr.h.n[7:4]); r.write((bit<32>)hdr.h.n[7:4], v + 1);";
+    assert_eq!(said(r, half), []);
     // Computed before, the same for both.
     let hashed = "bit<32> at; hash(at, HashAlgorithm.crc32, 32w0, { hdr.h.n }, 32w256); r.write(at, 1); q.write(at, 2);";
     assert_eq!(said(&format!("{r}{q}"), hashed), []);
     let refused = [
+        (r, "r.write((bit<32>)hdr.h.n[7:4], 1); r.write((bit<32>)hdr.h.n[3:0], 1);", "register ingress.r", "known"),
+        (r, "r.write((bit<32>)hdr.h.n, 1); hdr.h.n = 3; r.write((bit<32>)hdr.h.n, 1);", "register ingress.r", "known"),
         (r, "r.write(32w0, 1);", "register ingress.r", "by no field that is known before"),
         (
             r,
