@@ -2,7 +2,8 @@
 
 use std::net::UdpSocket;
 use std::process::Command;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use live::Interface;
 use serde_json::Value;
@@ -100,6 +101,22 @@ fn a_program_in_the_kernel_stands_between_two_interfaces() {
     assert!(run.said.contains("packets that come by out are not the program's"), "{}", run.said);
     assert!(run.said.contains("the other end of out is in another network namespace"), "{}", run.said);
     assert_eq!(number(&run.ended()["cpus"][0]["cpu"]), 0);
+}
+
+/// The kernel closes what a killed process had: the programs are gone with it.
+#[test]
+fn a_run_that_is_killed_leaves_no_program() {
+    let Some(lan) = lan("xdp-killed") else { return };
+    let run = start(&lan, &["--strategy", "sharded", "--cores", "1"]);
+    let shown =
+        || ["in", "out"].map(|interface| lan.gateway.ip(&format!("-d link show {interface}"))).concat();
+    assert!(shown().contains("xdp"));
+    run.die();
+    let until = Instant::now() + PATIENCE;
+    while shown().contains("xdp") && Instant::now() < until {
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(!shown().contains("xdp"), "{}", shown());
 }
 
 /// What a run that does not start says.

@@ -1,11 +1,12 @@
 //! Programs behind the XDP sequencer, live between namespaces: what leaves, and the state of every replica, is what the
 //! interpreter says of what came, and faults are found.
 
+use p4::ir::Program;
 use paceline_xdp::Strategy;
 use paceline_xdp::live::LiveError;
 use paceline_xdp::load::LoadError;
 
-use crate::common::{TABLE_1, compiled, example, object, random_packets};
+use crate::common::{TABLE_1, compiled, example, lowered, object, random_packets};
 use crate::rig::{Outcome, PACED, Rig};
 
 /// Packets that the queue of a CPU holds.
@@ -32,11 +33,21 @@ fn outcome_of(
     strategy: Strategy,
     label: &str,
     name: &str,
+    settings: (u32, u32, bool),
+    change: &dyn Fn(String) -> String,
+) -> Option<Outcome> {
+    outcome_for(strategy, label, &example(name), settings, change)
+}
+
+fn outcome_for(
+    strategy: Strategy,
+    label: &str,
+    program: &Program,
     (replicas, queue, recovers): (u32, u32, bool),
     change: &dyn Fn(String) -> String,
 ) -> Option<Outcome> {
-    let program = example(name);
-    let mut compiled = compiled(&program, strategy);
+    let name = &program.name;
+    let mut compiled = compiled(program, strategy);
     compiled.c = change(compiled.c);
     let object = object(&compiled, &format!("live-{label}"))?;
     let rig = Rig::new(label)?;
@@ -51,7 +62,7 @@ fn outcome_of(
         }
         started => started.unwrap_or_else(|error| panic!("{name}: {error}")),
     };
-    let outcome = rig.run(&program, &mut live, &frames, &PACED).expect("the maps");
+    let outcome = rig.run(program, &mut live, &frames, &PACED).expect("the maps");
     println!(
         "{name}, {replicas} replicas: {:?} {:?}\n{}",
         outcome.sequenced, outcome.progress, outcome.verdict
@@ -215,6 +226,46 @@ fn two_shards_between_namespaces_equal_the_interpreter() {
             "{name}: {:?}",
             outcome.progress
         );
+    }
+}
+
+/// Registers under one index that the program computes, read and written in one step.
+const SUMS: &str = "
+#include \"headers.p4\"
+struct metadata_t { bit<32> at; bit<32> sum; bit<16> last; }
+EXAMPLE_PARSER(metadata_t)
+control Sums(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    register<bit<32>>(256) sums;
+    register<bit<16>>(512) lasts;
+    apply {
+        standard_metadata.egress_spec = 1;
+        if (hdr.ipv4.isValid()) {
+            hash(meta.at, HashAlgorithm.crc16, 32w0, { hdr.ipv4.src_addr, hdr.ipv4.dst_addr }, 32w256);
+            sums.read(meta.sum, meta.at);
+            meta.sum = meta.sum + (bit<32>)hdr.ipv4.total_len;
+            sums.write(meta.at, meta.sum);
+            lasts.read(meta.last, meta.at);
+            lasts.write(meta.at, hdr.ipv4.identification);
+            if (meta.sum[2:0] == 0) {
+                mark_to_drop(standard_metadata);
+            } else if (meta.last > hdr.ipv4.identification) {
+                standard_metadata.egress_spec = 2;
+            }
+        }
+    }
+}
+V1Switch(ExampleParser(), ExampleVerify(), Sums(), ExampleEgress(), ExampleCompute(), ExampleDeparser()) main;
+";
+
+#[test]
+fn registers_equal_the_interpreter_under_all_strategies() {
+    let program = lowered("sums.p4", SUMS);
+    for strategy in [Strategy::Sharded, Strategy::Shared, Strategy::Scr] {
+        let Some(outcome) = outcome_for(strategy, "sums", &program, (2, QUEUE, false), &|c| c) else {
+            return;
+        };
+        assert!(outcome.verdict.is_equal(), "{strategy}: {}", outcome.verdict);
+        assert!(outcome.progress.iter().all(|progress| progress.packets > 100), "{:?}", outcome.progress);
     }
 }
 

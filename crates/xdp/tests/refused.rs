@@ -104,8 +104,18 @@ fn state_under_keys_with_nothing_in_common_is_not_sharded() {
     let hashed = "bit<32> at; hash(at, HashAlgorithm.crc32, 32w0, { hdr.h.n }, 32w256); r.write(at, 1); q.write(at, 2);";
     assert_eq!(said(&format!("{r}{q}"), hashed), []);
     let refused = [
-        (r, "r.write((bit<32>)hdr.h.n[7:4], 1); r.write((bit<32>)hdr.h.n[3:0], 1);", "register ingress.r", "known"),
-        (r, "r.write((bit<32>)hdr.h.n, 1); hdr.h.n = 3; r.write((bit<32>)hdr.h.n, 1);", "register ingress.r", "known"),
+        (
+            r,
+            "r.write((bit<32>)hdr.h.n[7:4], 1); r.write((bit<32>)hdr.h.n[3:0], 1);",
+            "register ingress.r",
+            "known",
+        ),
+        (
+            r,
+            "r.write((bit<32>)hdr.h.n, 1); hdr.h.n = 3; r.write((bit<32>)hdr.h.n, 1);",
+            "register ingress.r",
+            "known",
+        ),
         (r, "r.write(32w0, 1);", "register ingress.r", "by no field that is known before"),
         (
             r,

@@ -201,7 +201,7 @@ pub struct LiveArgs {
     #[arg(long, value_enum, value_name = "MODE", requires = "inside", default_value = "bridge", help_heading = LIVE)]
     pub mode: ModeArg,
     /// What runs instead of a chain on threads of this program: a P4 program in the kernel. It takes --strategy, --cores,
-    /// --recovery, --json and --duration beside the interfaces, and gets the packets that come by the one inside
+    /// --recovery, --json and --duration beside the interfaces. Under scr it gets the packets that come by the one inside alone
     #[arg(long, value_enum, value_name = "WHERE", requires = "inside", help_heading = LIVE)]
     pub backend: Option<BackendArg>,
     /// Look at what an interface receives, and send nothing
