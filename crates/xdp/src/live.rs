@@ -311,7 +311,7 @@ fn check_arrival(interface: &Interface) -> Result<Option<String>, LiveError> {
 fn check_cpus(compiled: &Compiled, cpus: &[u32]) -> Result<(), LiveError> {
     let refused = |message: String| Err(LiveError::Refused(message));
     let (asked, item) = (cpus.len(), compiled.item.bytes);
-    let most = most_replicas(&compiled.item) as usize;
+    let most = most_cpus(compiled);
     if asked == 0 {
         return refused("a sequencer takes at least one CPU".to_owned());
     }
@@ -335,6 +335,11 @@ fn check_cpus(compiled: &Compiled, cpus: &[u32]) -> Result<(), LiveError> {
         Some(cpu) => refused(format!("CPU {cpu} is not online")),
         None => Ok(()),
     }
+}
+
+/// Replicas, or shards, that a program has at most: for those of `scr`, items of all others fit in front of a packet.
+pub fn most_cpus(compiled: &Compiled) -> usize {
+    most_replicas(&compiled.item) as usize
 }
 
 /// The CPUs that are online; none where the kernel does not tell.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ::live::Interface;
 use ::xdp::Strategy;
-use ::xdp::live::{Live, LiveError, Wiring, online_cpus};
+use ::xdp::live::{Live, LiveError, Wiring, most_cpus, online_cpus};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -95,12 +95,12 @@ pub fn command(args: &RunArgs, place: &Place<'_>) -> Result<ExitCode, Failure> {
         .into_iter()
         .try_for_each(|name| Interface::open(name).map(drop))
         .map_err(Failure::usage)?;
-    let cpus = cpus(args.chain.cores)?;
     let reports = Reports::open(&[&args.chain.chain], None, args.json.as_deref())?;
     let program = read_program(&args.chain.chain, &[], &[])?;
     let folder = Folder(env::temp_dir().join(format!("paceline-xdp-{}", process::id())));
     let built = build(&program, strategy, &folder.0)?;
     drop(folder);
+    let cpus = cpus(args.chain.cores, most_cpus(&built.compiled))?;
     built.compiled.notes.iter().for_each(|note| eprintln!("note: {note}"));
     let both = vec![(INSIDE, inside.to_owned()), (OUTSIDE, outside.to_owned())];
     let wiring = Wiring {
@@ -167,11 +167,11 @@ pub fn command(args: &RunArgs, place: &Place<'_>) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The CPUs of so many replicas: the first ones that are online.
-fn cpus(cores: Option<usize>) -> Result<Vec<u32>, Failure> {
+/// The CPUs of so many replicas: the first ones that are online. Without a number as many as there are and as may be.
+fn cpus(cores: Option<usize>, most: usize) -> Result<Vec<u32>, Failure> {
     let online = online_cpus();
     let there = online.len();
-    let wanted = cores.unwrap_or(there);
+    let wanted = cores.unwrap_or(there.min(most));
     if wanted == 0 || wanted > there {
         return Err(Failure::usage(format!(
             "--cores {wanted}: the program runs on 1 to {there} CPUs here, one for each replica"
