@@ -81,6 +81,11 @@ impl Cam {
         self.keys[place]
     }
 
+    /// The places that are in use, in no particular order.
+    pub fn places(&self) -> impl Iterator<Item = usize> + '_ {
+        self.index.iter().filter(|place| **place > 0).map(|place| usize::from(*place) - 1)
+    }
+
     /// Keys inside.
     #[inline]
     pub fn len(&self) -> usize {

@@ -14,6 +14,7 @@ use crate::options::{Options, Setup};
 use crate::packets::{Handle, Packet};
 use crate::port::{Arrival, Port};
 use crate::program::Program;
+use crate::registers::Registers;
 use crate::report::{DropCause, Latency, Lost, Report};
 use crate::segment::{Segment, segments};
 use crate::snapshot::Snapshot;
@@ -58,6 +59,9 @@ pub trait Scheme<P: Program> {
 
     /// What the ring and the buffers hold.
     fn snapshot(&self, chip: &Chip<P>, snapshot: &mut Snapshot);
+
+    /// What they hold as numbers, in a model that hardware is held to.
+    fn registers(&self, _chip: &Chip<P>, _registers: &mut Registers) {}
 }
 
 /// Who looks on. Nobody, if it is `()`.
@@ -75,6 +79,14 @@ pub trait Observer<Phv, State> {
 
     /// What the registers hold.
     fn snapshot(&mut self, _snapshot: &Snapshot) {}
+
+    /// Whether to show what the registers hold as numbers, at the beginning of every cycle.
+    fn wants_registers(&self) -> bool {
+        false
+    }
+
+    /// What they hold.
+    fn registers(&mut self, _registers: &Registers) {}
 }
 
 impl<Phv, State> Observer<Phv, State> for () {}
@@ -112,6 +124,8 @@ pub(crate) struct Kernel<P: Program, S> {
     last_departure: u64,
     /// When a packet last came or went.
     last_progress: u64,
+    /// Writebacks when the tables were last shown as numbers.
+    shown_writebacks: Option<u64>,
 }
 
 impl<P: Program, S: Scheme<P>> Kernel<P, S> {
@@ -130,6 +144,7 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
             arrived: Handle::NONE,
             last_departure: 0,
             last_progress: 0,
+            shown_writebacks: None,
         }
     }
 
@@ -175,6 +190,9 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
     fn one_cycle(&mut self, observer: &mut impl Observer<P::Phv, P::State>) {
         if observer.wants(self.cycle) {
             observer.snapshot(&self.look());
+        }
+        if observer.wants_registers() {
+            observer.registers(&self.registers());
         }
         self.scheme.comb(&mut self.chip);
         self.advance(observer);
@@ -258,6 +276,32 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
         }
         self.scheme.snapshot(&self.chip, &mut snapshot);
         snapshot
+    }
+
+    fn registers(&mut self) -> Registers {
+        let mut registers = Registers { cycle: self.cycle, ..Registers::default() };
+        let Kernel { chip, scheme, segments, shown_writebacks, arrived, .. } = self;
+        let place = |packet: Handle| if packet.is_some() { chip.pool.get(packet).number + 1 } else { 0 };
+        let phv = |packet: Handle| packet.is_some().then(|| chip.pool.get(packet).phv);
+        let words = |packet: Handle| phv(packet).map_or(Vec::new(), |phv| phv.as_ref().to_vec());
+        registers.put("port", [place(*arrived)]);
+        registers.put("port.phv", words(*arrived));
+        for (stage, packets) in segments.iter().flat_map(Segment::held) {
+            registers.put(format!("stage.{stage}.phv"), words(packets[0]));
+            registers.put(format!("stage.{stage}"), packets.into_iter().map(place));
+        }
+        scheme.registers(chip, &mut registers);
+        if shown_writebacks.replace(chip.stats.writebacks) != Some(chip.stats.writebacks) {
+            for function in &chip.functions {
+                let table = &chip.tables[function.table];
+                let words = |(key, state): (u64, P::State)| {
+                    std::iter::once(key).chain(chip.program.state_words(function.table, &state))
+                };
+                registers.put("table", table.contents().into_iter().flat_map(words));
+                registers.put("table.refused", [table.refused()]);
+            }
+        }
+        registers
     }
 
     fn number(&self, handle: Handle) -> Option<u64> {

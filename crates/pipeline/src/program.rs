@@ -54,6 +54,12 @@ pub trait Program {
         BTreeMap::new()
     }
 
+    /// The words of a state of `table`, where hardware is held to the model. Nothing in a program for which there is
+    /// none.
+    fn state_words(&self, _table: usize, _state: &Self::State) -> Vec<u64> {
+        Vec::new()
+    }
+
     /// A number that stands for everything that leaves the pipeline: verdict and header fields.
     fn output(&self, phv: &Self::Phv) -> u64;
 }
@@ -98,6 +104,10 @@ impl<P: Program> Program for &P {
 
     fn entries(&self, table: usize) -> BTreeMap<u64, P::State> {
         (**self).entries(table)
+    }
+
+    fn state_words(&self, table: usize, state: &P::State) -> Vec<u64> {
+        (**self).state_words(table, state)
     }
 
     #[inline]

@@ -27,12 +27,12 @@ pub struct Image {
     pub(super) parameters: Vec<Vec<Option<Place>>>,
     pub(super) packet_length: u16,
     pub(super) scratch: RefCell<Scratch>,
-    arrival: Vec<Op>,
-    stages: Vec<Vec<Op>>,
+    pub(super) arrival: Vec<Op>,
+    pub(super) stages: Vec<Vec<Op>>,
     tables: Vec<TableSpec>,
     /// Fields that the stages use.
-    fields: Vec<(FieldId, Place)>,
-    words: usize,
+    pub(super) fields: Vec<(FieldId, Place)>,
+    pub(super) words: usize,
     name: String,
 }
 
@@ -223,6 +223,12 @@ impl Image {
         state[..held.words].copy_from_slice(&phv[held.new_words..held.new_words + held.words]);
         state[STATE_WORDS] = 1;
         Some(state)
+    }
+
+    /// The words of a state, and 1 if there is an entry.
+    pub(super) fn state_words(&self, table: usize, state: &State) -> Vec<u64> {
+        let values = &state[..self.objects[table].words];
+        values.iter().copied().chain([state[STATE_WORDS]]).collect()
     }
 
     pub(super) fn output(&self, phv: &[u64]) -> u64 {

@@ -107,6 +107,19 @@ impl Held {
         1 + 2 * self.words
     }
 
+    /// Bits of a key.
+    pub fn key_bits(&self) -> u32 {
+        self.key_widths().map_or(64, |widths| widths.iter().sum()).max(1)
+    }
+
+    /// Bits of each key, where they stand side by side.
+    pub fn key_widths(&self) -> Option<Vec<u32>> {
+        match &self.keys {
+            Keys::Packed(widths) => Some(widths.clone()),
+            _ => None,
+        }
+    }
+
     /// The key of a packet; none past the end of an array.
     pub fn key(&self, machine: &Machine, keys: &[u128]) -> Option<u64> {
         match (&self.keys, self.used.object) {

@@ -14,6 +14,7 @@ use crate::options::{Model, Options};
 use crate::packets::Packet;
 use crate::port::Arrival;
 use crate::program::{Program, TableSpec};
+use crate::registers::Registers;
 use crate::report::Lost;
 use crate::snapshot::Snapshot;
 
@@ -94,6 +95,10 @@ impl<const W: usize> Program for Compiled<'_, W> {
         self.image.output(phv)
     }
 
+    fn state_words(&self, table: usize, state: &State) -> Vec<u64> {
+        self.image.state_words(table, state)
+    }
+
     fn entries(&self, table: usize) -> BTreeMap<u64, State> {
         match self.image.tables()[table].port_of {
             Some(_) => BTreeMap::new(),
@@ -133,6 +138,18 @@ pub trait Watcher {
 
     /// What they hold.
     fn snapshot(&mut self, _snapshot: &Snapshot) {}
+
+    /// Whether to show what the registers hold as numbers, at the beginning of every cycle, and header vectors that
+    /// leave.
+    fn wants_registers(&self) -> bool {
+        false
+    }
+
+    /// What they hold.
+    fn registers(&mut self, _registers: &Registers) {}
+
+    /// A packet leaves the pipeline with this header vector.
+    fn left(&mut self, _number: u64, _phv: &[u64]) {}
 }
 
 /// Nobody.
@@ -191,6 +208,9 @@ struct Departures<'a, Watch, const W: usize> {
 
 impl<const W: usize, Watch: Watcher> Observer<[u64; W], State> for Departures<'_, Watch, W> {
     fn departed(&mut self, packet: &Packet<[u64; W], State>, _cycle: u64) {
+        if self.watcher.wants_registers() {
+            self.watcher.left(packet.number, &packet.phv);
+        }
         if !self.watcher.wants_outputs() {
             return;
         }
@@ -211,5 +231,13 @@ impl<const W: usize, Watch: Watcher> Observer<[u64; W], State> for Departures<'_
 
     fn snapshot(&mut self, snapshot: &Snapshot) {
         self.watcher.snapshot(snapshot);
+    }
+
+    fn wants_registers(&self) -> bool {
+        self.watcher.wants_registers()
+    }
+
+    fn registers(&mut self, registers: &Registers) {
+        self.watcher.registers(registers);
     }
 }

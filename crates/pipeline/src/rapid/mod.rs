@@ -15,6 +15,7 @@ use crate::kernel::Scheme;
 use crate::options::{RapidOptions, WhenFull};
 use crate::packets::Handle;
 use crate::program::{Consistency, Program};
+use crate::registers::Registers;
 use crate::report::DropCause;
 use crate::snapshot::Snapshot;
 
@@ -255,6 +256,18 @@ impl<P: Program, F: Faults> Scheme<P> for Rapid<P::State, F> {
         }
         for (lane, function) in self.lanes.iter().zip(&chip.functions) {
             lane.read.show(&function.spec.name, chip, snapshot);
+        }
+    }
+
+    fn registers(&self, chip: &Chip<P>, registers: &mut Registers) {
+        let place = |packet: Handle| if packet.is_some() { chip.pool.get(packet).number + 1 } else { 0 };
+        let words = |function: usize, state: &P::State| {
+            chip.program.state_words(chip.functions[function].table, state)
+        };
+        self.ring.registers(&place, &words, registers);
+        for lane in &self.lanes {
+            lane.read.registers(chip, registers);
+            registers.put("write.dirty", lane.write.registers());
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::fifo::Fifo;
 use crate::options::RapidOptions;
 use crate::packets::{Handle, List};
 use crate::program::Program;
+use crate::registers::Registers;
 use crate::rapid::Faults;
 use crate::rapid::ring::{Download, Signal};
 use crate::rapid::timers::Timers;
@@ -332,6 +333,39 @@ impl<State: Copy + Default + PartialEq> ReadScheduler<State> {
             ("schedule_queue", self.schedule.most()),
             ("blocked_flows", self.wait.most()),
         ]
+    }
+
+    /// What it holds, as numbers.
+    pub fn registers<P: Program<State = State>>(&self, chip: &Chip<P>, registers: &mut Registers) {
+        let place = |packet: Handle| chip.pool.get(packet).number + 1;
+        registers.put("rb", self.sent_back.iter().map(place));
+        let mut places: Vec<_> = self.dirty.places().collect();
+        places.sort_unstable_by_key(|place| self.dirty.key(*place));
+        let mut numbers = Vec::new();
+        for at in places {
+            let flow = &self.flows[at];
+            numbers.push(self.dirty.key(at));
+            // A flow that is scheduled needs its offset no more.
+            numbers.push(if flow.is_scheduled { 0 } else { flow.timer_offset.into() });
+            numbers.push(flow.in_sent_back as u64);
+            numbers.extend([u64::from(flow.is_scheduled), u64::from(flow.is_blocked)]);
+            numbers.extend([u64::from(flow.resubmit_cycles), u64::from(flow.passed as u32)]);
+            for list in [flow.returned, flow.newer] {
+                let packets: Vec<u64> = list.iter(&chip.pool).map(|packet| packet.number + 1).collect();
+                numbers.push(packets.len() as u64);
+                numbers.extend(packets);
+            }
+        }
+        registers.put("dirty", numbers);
+        let key = |place: usize| self.dirty.key(place);
+        registers.put("block", self.block.iter().map(key));
+        registers.put("suspend", self.suspend.iter().map(key));
+        registers.put("schedule", self.schedule.iter().map(key));
+        // Hardware counts advances with 32 bits.
+        let wait = |(place, due): (usize, u64)| [key(place), u64::from(due as u32)];
+        registers.put("wait", self.wait.iter().flat_map(wait));
+        registers.put("timers", self.timers.clocks());
+        registers.put("advances", [u64::from(self.advances as u32)]);
     }
 
     /// What it holds.

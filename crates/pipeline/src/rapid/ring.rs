@@ -22,6 +22,7 @@
 use crate::fifo::Fifo;
 use crate::packets::Handle;
 use crate::rapid::Faults;
+use crate::registers::Registers;
 
 /// What schedulers say to each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -282,6 +283,54 @@ impl<State: Copy> Ring<State> {
                 beat: node.place.is_some_and(|place| self.beats[place.function] & place.beat() != 0),
             }
         })
+    }
+}
+
+impl<State: Copy> Ring<State> {
+    /// What it holds, as numbers. `place` gives that of a packet, `words` those of a state of a function.
+    pub fn registers(
+        &self,
+        place: &dyn Fn(Handle) -> u64,
+        words: &dyn Fn(usize, &State) -> Vec<u64>,
+        registers: &mut Registers,
+    ) {
+        for (number, node) in self.nodes.iter().enumerate() {
+            let name = format!("ring.{number}");
+            registers.put(format!("{name}.from_pipeline"), node.from_pipeline.iter().map(place));
+            registers.put(format!("{name}.from_ring"), node.from_ring.iter().map(place));
+            let bus = &self.buses[self.bus(number)];
+            let mut link = |what: &str, packet: Handle, signals: &[(usize, Signal<State>)]| {
+                let name = format!("{name}.{what}");
+                registers.put(name.clone(), [place(packet)]);
+                let (mut writebacks, mut cancels, mut frees) = (Vec::new(), Vec::new(), Vec::new());
+                for (to, signal) in signals {
+                    match signal {
+                        Signal::Writeback { key, state, is_dirty } => {
+                            writebacks.extend([*key, u64::from(*is_dirty)]);
+                            let function = self.nodes[*to].place.map_or(0, |place| place.function);
+                            writebacks.extend(words(function, state));
+                        }
+                        Signal::Cancel { key } => cancels.push(*key),
+                        Signal::Free { key } => frees.push(*key),
+                    }
+                }
+                cancels.sort_unstable();
+                frees.sort_unstable();
+                registers.put(format!("{name}.writebacks"), writebacks);
+                registers.put(format!("{name}.cancels"), cancels);
+                registers.put(format!("{name}.frees"), frees);
+            };
+            link("bus", bus.packet, &bus.signals);
+            link("upload", Handle::NONE, &node.upload);
+            // Taken off in the cycle before, and in the one before that.
+            for (what, age) in [("taken_1", 2), ("taken_2", 1)] {
+                let Download { signals, packet } = &node.downloads[(self.phase + age) % 3];
+                let signals: Vec<_> = signals.iter().map(|signal| (number, *signal)).collect();
+                link(what, *packet, &signals);
+            }
+        }
+        // The bit of the last cycle's first.
+        registers.put("beats", self.beats.iter().map(|beats| u64::from(*beats >> 1)));
     }
 }
 

@@ -41,6 +41,11 @@ impl Timers {
         self.decrease == 0
     }
 
+    /// D.clk and I.clk.
+    pub fn clocks(&self) -> [u64; 2] {
+        [self.decrease.into(), self.increase.into()]
+    }
+
     /// The first flow is gone, and the one with this offset is first.
     pub fn next(&mut self, offset: u32) {
         self.decrease = offset;

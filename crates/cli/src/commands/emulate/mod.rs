@@ -2,7 +2,7 @@
 
 pub mod run;
 pub mod sweep;
-mod values;
+pub mod values;
 
 use std::process::ExitCode;
 

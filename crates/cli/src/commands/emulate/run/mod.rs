@@ -8,6 +8,7 @@ mod program;
 mod render;
 pub mod report;
 mod synthetic;
+mod traced;
 #[cfg(test)]
 mod tests;
 
@@ -34,10 +35,14 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
     check_options(args, is_synthetic)?;
     let inputs: Vec<&Path> =
         [Some(program), args.pcap.as_deref(), args.stf.as_deref()].into_iter().flatten().collect();
-    let outputs =
-        [("--out", args.out.as_deref()), ("--json", args.json.as_deref()), ("--html", args.html.as_deref())];
+    let outputs = [
+        ("--trace-registers", args.trace_registers.as_deref()),
+        ("--out", args.out.as_deref()),
+        ("--json", args.json.as_deref()),
+        ("--html", args.html.as_deref()),
+    ];
     crate::output::check_outputs(&inputs, &outputs)?;
-    let reports = Reports::open_documents(&inputs, &outputs[1..])?.beside(args.out.as_deref());
+    let reports = Reports::open_documents(&inputs, &outputs[2..])?.beside(args.out.as_deref());
     let progress = interruptible(None);
     let stop = &progress.stop;
     let source = source(args, stop)?;
@@ -79,6 +84,7 @@ fn check_options(args: &RunArgs, is_synthetic: bool) -> Result<(), Failure> {
             ("--stf", args.stf.is_some()),
             ("--out", args.out.is_some()),
             ("--port-of", !args.port_of.is_empty()),
+            ("--trace-registers", args.trace_registers.is_some()),
         ],
         false => vec![("--update-rate", args.update_rate.is_some())],
     };

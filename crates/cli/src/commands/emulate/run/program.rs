@@ -7,12 +7,13 @@ use std::sync::atomic::AtomicBool;
 use ::p4::interpret::{Machine, Output};
 use ::p4::passes;
 use io::capture::CaptureWriter;
-use pipeline::Snapshot;
+use pipeline::{Registers, Snapshot};
 use pipeline::compiled::{Check, Image, Input, Watcher, emulate_p4};
 use wire::LinkType;
 
 use super::args::RunArgs;
 use super::report::{Departures, Run};
+use super::traced::Traced;
 use crate::args::{Ports, Source, read_program, run_test};
 use crate::failure::Failure;
 use crate::output::{keep, plural};
@@ -97,6 +98,7 @@ struct Watching<'a> {
     time_ns: u64,
     cycles: Range<u64>,
     trace: String,
+    traced: Option<Traced>,
 }
 
 impl<'a> Watching<'a> {
@@ -112,6 +114,7 @@ impl<'a> Watching<'a> {
             time_ns: 0,
             cycles: args.trace_cycles.clone().unwrap_or_default(),
             trace: String::new(),
+            traced: Traced::of(args, image)?,
         })
     }
 
@@ -128,6 +131,9 @@ impl<'a> Watching<'a> {
         }
         if let Some(writer) = self.writer {
             writer.finish().map_err(Failure::usage)?;
+        }
+        if let Some(traced) = self.traced {
+            traced.finish()?;
         }
         Ok((self.check, self.trace))
     }
@@ -157,6 +163,9 @@ impl Watcher for Watching<'_> {
         if let Some(check) = &mut self.check {
             check.dropped(lost);
         }
+        if let Some(traced) = &mut self.traced {
+            traced.lost(lost);
+        }
     }
 
     fn wants(&self, cycle: u64) -> bool {
@@ -165,5 +174,21 @@ impl Watcher for Watching<'_> {
 
     fn snapshot(&mut self, snapshot: &Snapshot) {
         self.trace += &snapshot.to_string();
+    }
+
+    fn wants_registers(&self) -> bool {
+        self.traced.is_some()
+    }
+
+    fn registers(&mut self, registers: &Registers) {
+        if let Some(traced) = &mut self.traced {
+            traced.cycle(registers);
+        }
+    }
+
+    fn left(&mut self, number: u64, phv: &[u64]) {
+        if let Some(traced) = &mut self.traced {
+            traced.left(number, phv);
+        }
     }
 }

@@ -1,0 +1,145 @@
+// A node of the side ring (RAPID §4.3, Fig. 5). Against the pipeline, by one node in each cycle, go new states and packets from
+// the stage that writes to the one that reads; and around the rest of the ring what the read scheduler says to the other.
+//
+// In a cycle a node sends a new state or a packet: of those from the ring first, then of its stage's. One that has
+// packets waiting passes no heartbeat on.
+module ring_node #(
+    // Which, from 0; one for each stage.
+    parameter int NODE = 0
+) (
+    input  wire                       clk,
+    // Synchronous, active low. After it nothing is here.
+    input  wire                       resetn,
+
+    // From the node behind. Each is valid for one cycle.
+    input  rapid_program::packet_t    in_packet,
+    input  rapid_program::writeback_t in_writeback,
+    input  rapid_program::control_t   in_control,
+
+    // To the node before it, whether that has room for a packet, and whether this one has.
+    output rapid_program::packet_t    out_packet,
+    output rapid_program::writeback_t out_writeback,
+    output rapid_program::control_t   out_control,
+    input  wire                       next_has_room,
+    output wire                       has_room,
+    // Packets wait here.
+    output wire                       is_waiting,
+
+    // Its stage hands these over; a packet that finds no room is lost.
+    input  rapid_program::packet_t    up_packet,
+    input  rapid_program::writeback_t up_writeback,
+    input  rapid_program::control_t   up_control,
+    output wire                       is_lost,
+
+    // What its stage gets, two cycles after it was taken off.
+    output rapid_program::packet_t    down_packet,
+    output rapid_program::writeback_t down_writeback,
+    output rapid_program::control_t   down_control
+);
+
+  localparam bit IS_READ = NODE == rapid_program::READ;
+  localparam bit IS_WRITE = NODE == rapid_program::WRITE;
+  // Packets come through here.
+  localparam bit SENDS = NODE > rapid_program::READ && NODE <= rapid_program::WRITE;
+  localparam int PACKET = rapid_program::PACKET_BITS;
+  localparam int WRITEBACK = 2 + rapid_program::KEY_BITS + rapid_program::STATE_BITS;
+  localparam int CONTROL = 6 + 6 * rapid_program::KEY_BITS;
+
+  // The ring's slot before this node, what its stage has handed over, and what was taken off in the last two cycles.
+  logic [PACKET-1:0]    bus_packet;
+  logic [WRITEBACK-1:0] bus_writeback;
+  logic [CONTROL-1:0]   bus_control;
+  logic [WRITEBACK-1:0] upload_writeback;
+  logic [CONTROL-1:0]   upload_control;
+  logic [PACKET-1:0]    taken_1_packet;
+  logic [WRITEBACK-1:0] taken_1_writeback;
+  logic [CONTROL-1:0]   taken_1_control;
+  logic [PACKET-1:0]    taken_2_packet;
+  logic [WRITEBACK-1:0] taken_2_writeback;
+  logic [CONTROL-1:0]   taken_2_control;
+
+  assign down_packet = taken_2_packet;
+  assign down_writeback = taken_2_writeback;
+  assign down_control = taken_2_control;
+  assign out_writeback = IS_WRITE ? upload_writeback : IS_READ ? '0 : bus_writeback;
+  assign out_control = IS_READ ? upload_control : IS_WRITE ? '0 : bus_control;
+
+  generate
+    if (SENDS) begin : g_sends
+      rapid_program::packet_t bus;
+      rapid_program::packet_t from_ring_front;
+      rapid_program::packet_t from_pipeline_front;
+      wire may_send;
+      wire from_ring_goes;
+      wire bus_goes;
+      wire from_pipeline_goes;
+      wire pipeline_has_room;
+      wire [31:0] from_ring_left;
+      wire [31:0] from_pipeline_left;
+      rapid_program::packet_t waits;
+
+      assign bus = bus_packet;
+      assign may_send = next_has_room && !out_writeback.valid;
+      assign from_ring_goes = may_send && from_ring_front.valid;
+      assign bus_goes = may_send && !from_ring_front.valid && bus.valid;
+      assign from_pipeline_goes = may_send && !from_ring_front.valid && !bus.valid && from_pipeline_front.valid;
+      always_comb begin
+        waits = bus;
+        waits.valid = bus.valid && !bus_goes;
+        if (from_ring_goes) out_packet = from_ring_front;
+        else if (bus_goes) out_packet = bus;
+        else out_packet = from_pipeline_front;
+        out_packet.valid = from_ring_goes || bus_goes || from_pipeline_goes;
+      end
+
+      wire unused;
+      packet_queue #(.DEPTH(rapid_program::FROM_RING)) from_ring (
+          .clk(clk), .resetn(resetn), .in(waits), .has_room(unused), .pop(from_ring_goes),
+          .front(from_ring_front), .left(from_ring_left)
+      );
+      packet_queue #(.DEPTH(rapid_program::FROM_PIPELINE)) from_pipeline (
+          .clk(clk), .resetn(resetn), .in(up_packet), .has_room(pipeline_has_room), .pop(from_pipeline_goes),
+          .front(from_pipeline_front), .left(from_pipeline_left)
+      );
+
+      // The node behind asks after this one has sent.
+      assign has_room = from_ring_left + 32'(waits.valid) != 32'(rapid_program::FROM_RING);
+      assign is_waiting = from_ring_left != 32'd0 || waits.valid || from_pipeline_left != 32'd0;
+      assign is_lost = up_packet.valid && !pipeline_has_room;
+    end else begin : g_passes
+      assign out_packet = '0;
+      assign has_room = 1'b1;
+      assign is_waiting = 1'b0;
+      assign is_lost = 1'b0;
+    end
+  endgenerate
+
+  always_ff @(posedge clk) begin
+    if (!resetn) begin
+      bus_packet <= '0;
+      bus_writeback <= '0;
+      bus_control <= '0;
+      upload_writeback <= '0;
+      upload_control <= '0;
+      taken_1_packet <= '0;
+      taken_1_writeback <= '0;
+      taken_1_control <= '0;
+      taken_2_packet <= '0;
+      taken_2_writeback <= '0;
+      taken_2_control <= '0;
+    end else begin
+      bus_packet <= in_packet;
+      bus_writeback <= in_writeback;
+      bus_control <= in_control;
+      upload_writeback <= up_writeback;
+      upload_control <= up_control;
+      taken_1_packet <= IS_READ ? bus_packet : '0;
+      taken_1_writeback <= IS_READ ? bus_writeback : '0;
+      taken_1_control <= IS_WRITE ? bus_control : '0;
+      taken_2_packet <= taken_1_packet;
+      taken_2_writeback <= taken_1_writeback;
+      taken_2_control <= taken_1_control;
+    end
+  end
+
+endmodule

@@ -1,0 +1,374 @@
+// Holds the RTL pipeline of RAPID to the model, cycle by cycle: to what `paceline emulate --trace-registers` wrote of its registers,
+// queues and tables. usage: rapid PROGRAM.sv TRACE
+//
+// Each packet goes in in the cycle in which it did in the model, and in each cycle all that the trace has is compared: before the clock
+// edge, so that what leaves and what is lost in the cycle is there as well. docs/rtl.md describes the trace.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "Vrapid.h"
+#include "verilated.h"
+#include "verilated_syms.h"
+
+namespace {
+
+using Numbers = std::vector<uint64_t>;
+
+[[noreturn]] void fail(const std::string &why) {
+    std::fprintf(stderr, "error: %s\n", why.c_str());
+    std::exit(1);
+}
+
+// `localparam int NAME = N;` of the program's package.
+std::map<std::string, uint64_t> parameters(const std::string &path) {
+    std::ifstream file(path);
+    if (!file) fail("cannot open " + path);
+    std::map<std::string, uint64_t> found;
+    for (std::string line; std::getline(file, line);) {
+        std::istringstream words(line);
+        std::string local, type, name, equals;
+        uint64_t value;
+        if (words >> local >> type >> name >> equals >> value && local == "localparam") found[name] = value;
+    }
+    found["STATE_BITS"] = found["VALUE_BITS"] + 1;
+    found["PACKET_BITS"] = 35 + found["KEY_BITS"] + found["STATE_BITS"] + found["PHV_BITS"];
+    return found;
+}
+
+// A signal of the hardware, by name: bits of one element of it.
+class Signal {
+  public:
+    Signal(const std::string &scope, const std::string &name) {
+        // Verilator writes `[` and `]` so.
+        std::string written;
+        for (char c : scope) written += c == '[' ? "__BRA__" : c == ']' ? "__KET__" : std::string(1, c);
+        const VerilatedScope *found = Verilated::threadContextp()->scopeFind(("TOP.rapid" + written).c_str());
+        if (!found) fail("the hardware has no scope rapid" + scope);
+        const VerilatedVar *var = found->varFind(name.c_str());
+        if (!var) fail("the hardware has no rapid" + scope + "." + name);
+        data_ = static_cast<const uint8_t *>(var->datap());
+        bits_ = static_cast<unsigned>(var->packed().elements());
+        bytes_ = bits_ <= 8 ? 1 : bits_ <= 16 ? 2 : bits_ <= 32 ? 4 : bits_ <= 64 ? 8 : (bits_ + 31) / 32 * 4;
+    }
+    // Up to 64 bits from bit `at` on.
+    uint64_t bits(unsigned at, unsigned width, size_t element = 0) const {
+        uint64_t value = 0;
+        const uint8_t *from = data_ + element * bytes_;
+        for (unsigned i = 0; i < width; i++) value |= uint64_t(from[(at + i) / 8] >> (at + i) % 8 & 1) << i;
+        return value;
+    }
+    uint64_t value(size_t element = 0) const { return bits(0, std::min(bits_, 64u), element); }
+
+  private:
+    const uint8_t *data_;
+    unsigned bits_;
+    size_t bytes_;
+};
+
+class Harness {
+  public:
+    Harness(const std::string &program, std::istream &trace) : parameter_(parameters(program)), trace_(trace) {
+        std::string first;
+        if (!std::getline(trace_, first) || first.rfind("widths", 0) != 0) fail("the trace does not begin with `widths`");
+        std::istringstream words(first.substr(6));
+        for (unsigned width; words >> width;) {
+            if (width == 0) continue;
+            at_.push_back(phv_);
+            widths_.push_back(width);
+            phv_ += width;
+        }
+        key_ = parameter("KEY_BITS");
+        state_ = parameter("STATE_BITS");
+        if (phv_ != parameter("PHV_BITS")) fail("the trace is of another program: its header vectors have other bits");
+        top_.resetn = 0;
+        top_.s_valid = 0;
+        for (int i = 0; i < 4; i++) tick();
+        top_.resetn = 1;
+    }
+
+    // All cycles of the trace.
+    void run() {
+        for (std::string line = next(); !line.empty();) {
+            if (line[0] != '@') fail("the trace has no cycle here: " + line);
+            cycle_ = std::strtoull(line.c_str() + 2, nullptr, 10);
+            std::map<std::string, Numbers> events;
+            for (line = next(); !line.empty() && line[0] != '@'; line = next()) take(line, events);
+            drive();
+            top_.clk = 0;
+            top_.eval();
+            compare_registers();
+            compare_events(events);
+            top_.clk = 1;
+            top_.eval();
+            cycles_++;
+        }
+        std::printf("%llu cycles, %llu packets in, %llu out, %llu lost, %llu states written back: equal\n", ull(cycles_),
+                    ull(packets_), ull(out_), ull(lost_), ull(writebacks_));
+    }
+
+  private:
+    static unsigned long long ull(uint64_t value) { return value; }
+
+    std::map<std::string, uint64_t> parameter_;
+    std::istream &trace_;
+    Vrapid top_;
+    std::map<std::string, Numbers> expected_;
+    std::map<std::string, Signal> signals_;
+    // First bit and bits of each word of a header vector.
+    std::vector<unsigned> at_, widths_;
+    unsigned phv_ = 0, key_ = 0, state_ = 0;
+    uint64_t cycle_ = 0, cycles_ = 0, packets_ = 0, out_ = 0, lost_ = 0, writebacks_ = 0;
+
+    uint64_t parameter(const std::string &name) const {
+        auto found = parameter_.find(name);
+        if (found == parameter_.end()) fail("the program has no parameter " + name);
+        return found->second;
+    }
+    std::string next() {
+        std::string line;
+        std::getline(trace_, line);
+        return line;
+    }
+    void tick() {
+        top_.clk = 0;
+        top_.eval();
+        top_.clk = 1;
+        top_.eval();
+    }
+
+    void take(const std::string &line, std::map<std::string, Numbers> &events) {
+        std::istringstream words(line);
+        std::string name, word;
+        words >> name;
+        Numbers numbers;
+        std::string cause;
+        while (words >> word) {
+            if (name == "lost" && numbers.size() == 1) cause = word;
+            else numbers.push_back(std::strtoull(word.c_str(), nullptr, 16));
+        }
+        if (name == "left") events[name] = numbers;
+        else if (name == "lost") events[cause] = numbers;
+        else expected_[name] = numbers;
+    }
+
+    void drive() {
+        uint64_t place = expected_["port"].at(0);
+        top_.s_valid = place != 0;
+        top_.s_place = static_cast<uint32_t>(place);
+        Numbers &phv = expected_["port.phv"];
+        auto *bits = reinterpret_cast<uint8_t *>(&top_.s_phv);
+        std::fill(bits, bits + sizeof top_.s_phv, 0);
+        packets_ += place != 0;
+        for (size_t i = 0; i < phv.size(); i++)
+            for (unsigned bit = 0; bit < widths_[i]; bit++)
+                bits[(at_[i] + bit) / 8] |= static_cast<uint8_t>((phv[i] >> bit & 1) << (at_[i] + bit) % 8);
+    }
+
+    const Signal &signal(const std::string &scope, const std::string &name) {
+        auto found = signals_.find(scope + "." + name);
+        if (found == signals_.end()) found = signals_.emplace(scope + "." + name, Signal(scope, name)).first;
+        return found->second;
+    }
+    // A packet in a vector of PACKET_BITS: its place, or 0; and its header vector.
+    uint64_t place(const Signal &signal, size_t element, bool is_there = false) const {
+        unsigned top = parameter("PACKET_BITS");
+        return is_there || signal.bits(top - 1, 1, element) ? signal.bits(top - 33, 32, element) : 0;
+    }
+    Numbers words(const Signal &signal, size_t element) const {
+        Numbers numbers;
+        for (size_t i = 0; i < at_.size(); i++) numbers.push_back(signal.bits(at_[i], widths_[i], element));
+        return numbers;
+    }
+    // The words of a state, which are those of a header vector from READ_AT on, and whether it is there.
+    void put_state(Numbers &numbers, const Signal &signal, unsigned at, size_t element) const {
+        unsigned first = static_cast<unsigned>(parameter("READ_AT")), end = first + state_ - 1;
+        for (size_t i = 0; i < at_.size(); i++)
+            if (at_[i] >= first && at_[i] < end) numbers.push_back(signal.bits(at + at_[i] - first, widths_[i], element));
+        numbers.push_back(signal.bits(at + state_ - 1, 1, element));
+    }
+
+    void equal(const std::string &name, const Numbers &found) {
+        const Numbers &wanted = expected_[name];
+        if (found != wanted) differs(name, wanted, found);
+    }
+    [[noreturn]] void differs(const std::string &name, const Numbers &wanted, const Numbers &found) const {
+        std::printf("DIFFERS in cycle %llu: %s\n  model:   ", ull(cycle_), name.c_str());
+        for (uint64_t number : wanted) std::printf(" %llx", ull(number));
+        std::printf("\n  hardware:");
+        for (uint64_t number : found) std::printf(" %llx", ull(number));
+        std::printf("\n");
+        std::exit(1);
+    }
+
+    void compare_registers() {
+        for (unsigned stage = 0; stage < parameter("STAGES"); stage++) {
+            const Signal &held = signal(".g_stage[" + std::to_string(stage) + "].stage", "held");
+            Numbers places;
+            for (unsigned i = 0; i < parameter("STAGE_CYCLES"); i++) places.push_back(place(held, i));
+            std::string name = "stage." + std::to_string(stage);
+            equal(name, places);
+            equal(name + ".phv", places[0] ? words(held, 0) : Numbers());
+        }
+        for (unsigned node = 0; node < parameter("STAGES"); node++) compare_node(node);
+        uint64_t span = parameter("WRITE") - parameter("READ") + 1;
+        Numbers beats = expected_["beats"];
+        beats.at(0) &= (uint64_t(1) << (span + 2)) - 1;
+        Numbers found{signal("", "beats").value()};
+        if (beats != found) differs("beats", beats, found);
+        compare_read_scheduler();
+        compare_write_scheduler();
+        compare_table();
+    }
+
+    void compare_node(unsigned node) {
+        std::string name = "ring." + std::to_string(node), scope = ".g_node[" + std::to_string(node) + "].node";
+        bool sends = node > parameter("READ") && node <= parameter("WRITE");
+        for (std::string queue : {"from_ring", "from_pipeline"}) {
+            Numbers places;
+            if (sends) {
+                const Signal &count = signal(scope + ".g_sends." + queue, "count");
+                const Signal &packets = signal(scope + ".g_sends." + queue, "packets");
+                for (uint64_t i = 0; i < count.value(); i++) places.push_back(place(packets, i));
+            }
+            equal(name + "." + queue, places);
+        }
+        for (std::string link : {"bus", "upload", "taken_1", "taken_2"}) {
+            equal(name + "." + link, Numbers{link == "upload" ? 0 : place(signal(scope, link + "_packet"), 0)});
+            const Signal &writeback = signal(scope, link + "_writeback");
+            Numbers numbers;
+            if (writeback.bits(state_ + key_ + 1, 1)) {
+                numbers = {writeback.bits(state_, key_), writeback.bits(state_ + key_, 1)};
+                put_state(numbers, writeback, 0, 0);
+            }
+            equal(name + "." + link + ".writebacks", numbers);
+            const Signal &control = signal(scope, link + "_control");
+            Numbers cancels, frees;
+            for (unsigned i = 0; i < 4; i++)
+                if (control.bits(4 * key_ + i, 1)) frees.push_back(control.bits(i * key_, key_));
+            for (unsigned i = 0; i < 2; i++)
+                if (control.bits(4 * key_ + 4 + 2 * key_ + i, 1))
+                    cancels.push_back(control.bits(4 * key_ + 4 + i * key_, key_));
+            std::sort(cancels.begin(), cancels.end());
+            std::sort(frees.begin(), frees.end());
+            equal(name + "." + link + ".cancels", cancels);
+            equal(name + "." + link + ".frees", frees);
+        }
+    }
+
+    uint64_t read(const std::string &name, size_t element = 0) { return signal(".rd_sched", name).value(element); }
+    bool flag(const std::string &name, unsigned bit) { return signal(".rd_sched", name).bits(bit, 1); }
+    void put_list(Numbers &numbers, const std::string &list, unsigned flow) {
+        Numbers places;
+        if (flag("has_" + list, flow)) {
+            uint64_t slot = read(list + "_head", flow);
+            for (uint64_t i = 0; i <= parameter("PB"); i++) {
+                places.push_back(place(signal(".rd_sched", "pb"), slot, true));
+                if (slot == read(list + "_tail", flow)) break;
+                slot = read("next", slot);
+            }
+        }
+        numbers.push_back(places.size());
+        numbers.insert(numbers.end(), places.begin(), places.end());
+    }
+
+    void compare_read_scheduler() {
+        Numbers rb;
+        for (uint64_t i = 0; i < read("rb_count"); i++)
+            rb.push_back(place(signal(".rd_sched", "rb"), (read("rb_first") + i) % parameter("RB")));
+        equal("rb", rb);
+        std::map<uint64_t, Numbers> flows;
+        for (unsigned i = 0; i < parameter("FLOWS"); i++) {
+            if (!flag("used", i)) continue;
+            Numbers &flow = flows[read("keys", i)];
+            // A flow that is scheduled needs its offset no more.
+            flow = {read("keys", i), flag("scheduled", i) ? 0 : read("offset", i), read("in_rb", i),
+                    flag("scheduled", i), flag("blocked", i), read("updates", i), read("passed", i)};
+            put_list(flow, "returned", i);
+            put_list(flow, "newer", i);
+        }
+        Numbers dirty;
+        for (auto &flow : flows) dirty.insert(dirty.end(), flow.second.begin(), flow.second.end());
+        equal("dirty", dirty);
+        for (std::string queue : {"block", "suspend", "schedule"}) {
+            Numbers keys;
+            for (uint64_t i = 0; i < read(queue + "_count"); i++) keys.push_back(read("keys", read(queue, i)));
+            equal(queue, keys);
+        }
+        Numbers waits;
+        for (uint64_t i = 0; i < read("waits_count"); i++) {
+            waits.push_back(read("keys", read("waits", i)));
+            waits.push_back(read("due", i));
+        }
+        equal("wait", waits);
+        equal("timers", Numbers{read("decrease"), read("increase")});
+        equal("advances", Numbers{read("advances")});
+    }
+
+    void compare_write_scheduler() {
+        std::map<uint64_t, Numbers> flows;
+        auto of = [&](const char *name) -> const Signal & { return signal(".wr_sched", name); };
+        for (unsigned i = 0; i < parameter("FLOWS"); i++)
+            if (of("used").bits(i, 1))
+                flows[of("keys").value(i)] = {of("keys").value(i), of("dirty").bits(i, 1), of("may_pass").value(i)};
+        Numbers dirty;
+        for (auto &flow : flows) dirty.insert(dirty.end(), flow.second.begin(), flow.second.end());
+        equal("write.dirty", dirty);
+    }
+
+    void compare_table() {
+        const Signal &keys = signal(".mu_table", "keys"), &states = signal(".mu_table", "states");
+        std::map<uint64_t, Numbers> entries;
+        for (uint64_t i = 0; i < signal(".mu_table", "used").value(); i++) {
+            Numbers &entry = entries[keys.value(i)];
+            entry = {keys.value(i)};
+            put_state(entry, states, 0, i);
+        }
+        Numbers table;
+        for (auto &entry : entries) table.insert(table.end(), entry.second.begin(), entry.second.end());
+        equal("table", table);
+        equal("table.refused", Numbers{signal(".mu_table", "refused").value()});
+    }
+
+    void compare_events(std::map<std::string, Numbers> &events) {
+        Numbers left;
+        if (top_.m_valid) {
+            left = {top_.m_place};
+            const auto *bits = reinterpret_cast<const uint8_t *>(&top_.m_phv);
+            for (size_t i = 0; i < at_.size(); i++) {
+                uint64_t value = 0;
+                for (unsigned bit = 0; bit < widths_[i]; bit++)
+                    value |= uint64_t(bits[(at_[i] + bit) / 8] >> (at_[i] + bit) % 8 & 1) << bit;
+                left.push_back(value);
+            }
+            out_++;
+        }
+        if (left != events["left"]) differs("what leaves", events["left"], left);
+        const std::pair<const char *, uint32_t> lost[] = {{"ring_buffer_full", top_.lost_ring},
+                                                          {"resubmitted_buffer_full", top_.lost_rb},
+                                                          {"phv_buffer_full", top_.lost_pb},
+                                                          {"dirty_table_full", top_.lost_dtable}};
+        for (auto &[cause, place] : lost) {
+            Numbers found = place ? Numbers{place} : Numbers();
+            if (found != events[cause]) differs(std::string("lost, ") + cause, events[cause], found);
+            lost_ += place != 0;
+        }
+        const Signal &writeback = signal(".g_node[" + std::to_string(parameter("READ")) + "].node", "taken_2_writeback");
+        writebacks_ += writeback.bits(state_ + key_ + 1, 1);
+    }
+};
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    if (argc != 3) fail("usage: rapid PROGRAM.sv TRACE");
+    std::ifstream trace(argv[2]);
+    if (!trace) fail(std::string("cannot open ") + argv[2]);
+    Harness(argv[1], trace).run();
+}
