@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # What ./x rtl does once the tools are there; run it by that. usage:
-#   rtl/rtl.sh lint                  the modules as Verilator reads them, with all its warnings; seconds
-#   rtl/rtl.sh demo PACELINE OUT     captures/edge.pcap through the sequencer in hardware, and then `paceline verify`
-#   rtl/rtl.sh test PACELINE OUT     the sequencer beside `paceline sequence`, byte by byte, and with planted faults; minutes
+#   rtl/rtl.sh lint                  the modules as Verilator reads them, with all its warnings; seconds. Those of rtl/rapid with the
+#                                    program rtl/tests/rapid_program.sv, which `paceline p4 rtl` wrote
+#   rtl/rtl.sh demo PACELINE OUT     captures/edge.pcap through the sequencer in hardware, and then `paceline verify`; and port knocking in
+#                                    hardware beside the model, cycle by cycle
+#   rtl/rtl.sh test PACELINE OUT     the sequencer beside `paceline sequence`, byte by byte, RAPID's pipeline beside its model, and both with
+#                                    planted faults; minutes
 #   rtl/rtl.sh area OUT [ROWS...]    look-up tables, flip-flops and clock on an ECP5, for rings of 16, 32, 64 and 128 rows, and of the
 #                                    whole sequencer with 16; half an hour
 #   rtl/rtl.sh formal OUT            proofs of rtl/formal with yosys-smtbmc and z3, and their planted faults; a minute
@@ -27,7 +30,10 @@ lint() {
                 -GHAS_ETHERNET=$((cores & 1)) || return
         done
     done
+    verilator --lint-only -Wall rtl/lint.vlt "${unrolled[@]}" rtl/tests/rapid_program.sv -f rtl/rapid/files.f --top-module rapid
 }
+# Verilator leaves loops of more turns as they are, which makes its C++ shorter.
+unrolled=(--unroll-count 8)
 
 demo() { # paceline out
     paceline=$1 out=$2
@@ -35,6 +41,12 @@ demo() { # paceline out
     through knock captures/edge.pcap --gaps 20 --stalls 20
     echo "+ $paceline verify examples/knock.toml --strategy scr --sequencer external --pcap-dir $out/knock.out"
     "$paceline" verify examples/knock.toml --strategy scr --sequencer external --pcap-dir "$out/knock.out"
+    c++ -O1 -std=c++17 -Wall -Wextra -o "$out/knocks" rtl/tests/knocks.cpp
+    "$out/knocks" "$out/knocks.pcap" 1 6000 300 60
+    local knocking=(examples/p4/port_knocking.p4 --dtable 32)
+    pipeline knocking "" "${knocking[@]}" || fail "the pipeline could not be built"
+    held knocking captures/edge.pcap --check "${knocking[@]}" || fail "the pipeline is not the model"
+    held knocking "$out/knocks.pcap" --check --pacing every-cycle "${knocking[@]}" || fail "the pipeline is not the model"
 }
 
 # Each line of hardware is held to the program over captures and over random frames, of which half have a defect somewhere; with
@@ -44,6 +56,8 @@ whole() { # paceline out
     local chain=rtl/tests/headers.toml capture random=() failed=0 seed
     mkdir -p "$out"
     c++ -O1 -std=c++17 -Wall -Wextra -o "$out/frames" rtl/tests/frames.cpp
+    c++ -O1 -std=c++17 -Wall -Wextra -o "$out/knocks" rtl/tests/knocks.cpp
+    "$out/knocks" "$out/knocks.pcap" 1 12000 300 60
     for seed in 1 2 3; do
         "$out/frames" "$out/random-$seed.pcap" $seed 20000
         random+=("$out/random-$seed.pcap")
@@ -82,6 +96,7 @@ whole() { # paceline out
     if says_equals ports examples/knock.toml; then missed FAULT_PORTS verify; fi
     build option $chain 5 1024 --ethernet -GBUFFER=2048 -DFAULT_OPTION || failed=1
     if equal option $chain 5 --ethernet "${random[0]}" >/dev/null; then missed FAULT_OPTION "its bytes"; fi
+    pipelines || failed=1
     [ $failed = 0 ] || fail "a check failed, see above"
     echo "all equal; planted faults were found"
 }
@@ -120,6 +135,47 @@ equal() { # name chain cores flags-of-paceline capture arguments-of-the-harness.
     for file in "$out/$name.expected"/*; do
         cmp "$file" "$out/$name.out/${file##*/}" || { echo "FAILED: $name, $capture: other bytes"; return 1; }
     done
+}
+
+# RAPID's pipeline beside the model: levels of consistency, spans, small buffers; and planted faults, each of which has to be found.
+pipelines() {
+    local groups=(rtl/tests/groups.p4 --stages 6 --stage-cycles 3 --dtable 6 --rb 3 --pb 5 --ring-buffer 2) failed=0 fault
+    local stale=(--consistency bs2 --blocking-threshold 0)
+    "$out/knocks" "$out/few.pcap" 2 12000 8 60
+    pipeline knocking "" examples/p4/port_knocking.p4 || return
+    held knocking captures/edge.pcap --check examples/p4/port_knocking.p4 || failed=1
+    held knocking "$out/knocks.pcap" --check --pacing every-cycle examples/p4/port_knocking.p4 || failed=1
+    pipeline groups "" "${groups[@]}" || return
+    held groups captures/edge.pcap --check --pacing every-cycle "${groups[@]}" || failed=1
+    held groups "$out/few.pcap" --check --pacing every-cycle "${groups[@]}" || failed=1
+    pipeline stale "" "${groups[@]}" "${stale[@]}" || return
+    held stale "$out/few.pcap" --pacing every-cycle "${groups[@]}" "${stale[@]}" || failed=1
+    pipeline weak "" "${groups[@]}" --consistency weak || return
+    held weak "$out/few.pcap" --pacing every-cycle "${groups[@]}" --consistency weak || failed=1
+    for fault in FAULT_STALE FAULT_CANCEL FAULT_TIMER; do
+        pipeline fault -D$fault "${groups[@]}" || return
+        if held fault "$out/few.pcap" --pacing every-cycle "${groups[@]}"; then missed $fault "its registers"; fi
+    done
+    return $failed
+}
+
+# RAPID's pipeline in hardware for a program, with the harness that holds it to the model.
+pipeline() { # name define-or-nothing arguments-of-p4-rtl...
+    local name=$1 log=$out/$1.log defines=()
+    [ -z "$2" ] || defines=("$2")
+    mkdir -p "$out/$name.program"
+    "$paceline" p4 rtl "${@:3}" --out "$out/$name.program/rapid_program.sv" || return
+    echo "+ verilator: ${*:3} $2"
+    verilator --cc --exe --build -j 0 -O3 --vpi --public-flat-rw "${unrolled[@]}" --x-assign unique --x-initial unique rtl/lint.vlt \
+        "$out/$name.program/rapid_program.sv" -f rtl/rapid/files.f --top-module rapid --prefix Vrapid --Mdir "$out/$name.build" \
+        -CFLAGS -std=c++17 -MAKEFLAGS OPT_FAST=-O0 "${defines[@]}" "$PWD/rtl/tests/rapid.cpp" >"$log" 2>&1 || { cat "$log"; return 1; }
+}
+# What the model does over a capture, and the hardware `name` beside it.
+held() { # name capture arguments-of-emulate...
+    echo "+ $1: $2"
+    "$paceline" emulate "${@:3}" --pcap "$2" --trace-registers "$out/$1.trace" >"$out/$1.model" || return
+    sed -n '/^check/p' "$out/$1.model"
+    "$out/$1.build/Vrapid" "$out/$1.program/rapid_program.sv" "$out/$1.trace"
 }
 
 # What the harness said of the run before.

@@ -12,7 +12,9 @@ module mu_table (
     output rapid_program::state_t     state
 );
 
-  import rapid_program::*;
+  localparam int TABLE = rapid_program::TABLE;
+  localparam int KEY_BITS = rapid_program::KEY_BITS;
+  localparam int STATE_BITS = rapid_program::STATE_BITS;
 
   localparam int INDEX = TABLE == 1 ? 1 : $clog2(TABLE);
 

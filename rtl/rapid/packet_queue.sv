@@ -35,12 +35,14 @@ module packet_queue #(
     front.valid = count != 32'd0;
   end
 
-  always_ff @(posedge clk) begin
-    for (int i = 0; i < DEPTH; i++) begin
-      if (in.valid && left == 32'(i)) packets[i] <= in;
-      else if (pop && i + 1 < DEPTH) packets[i] <= packets[i+1];
+  generate
+    for (genvar i = 0; i < DEPTH; i++) begin : g_packet
+      always_ff @(posedge clk) begin
+        if (in.valid && left == 32'(i)) packets[i] <= in;
+        else if (pop && i + 1 < DEPTH) packets[i] <= packets[i+1 < DEPTH ? i+1 : i];
+      end
     end
-  end
+  endgenerate
 
   always_ff @(posedge clk) begin
     if (!resetn) count <= 32'd0;

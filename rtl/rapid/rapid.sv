@@ -23,26 +23,34 @@ module rapid (
     output wire [31:0]          lost_dtable
 );
 
-  import rapid_program::*;
+  localparam int STAGES = rapid_program::STAGES;
+  localparam int READ = rapid_program::READ;
+  localparam int WRITE = rapid_program::WRITE;
+  localparam int WRITTEN_AT = rapid_program::WRITTEN_AT;
+  localparam int READ_AT = rapid_program::READ_AT;
+  localparam int KEY_BITS = rapid_program::KEY_BITS;
+  localparam int VALUE_BITS = rapid_program::VALUE_BITS;
+  localparam int STATE_BITS = rapid_program::STATE_BITS;
+  localparam int PACKET_BITS = rapid_program::PACKET_BITS;
 
   localparam int SPAN = WRITE - READ + 1;
 
   wire [PACKET_BITS-1:0] into [STAGES];
   wire [PACKET_BITS-1:0] out_of [STAGES];
-  packet_t arrived;
-  packet_t arriving;
-  packet_t entering;
-  packet_t reading;
-  packet_t leaving;
-  packet_t passing;
-  packet_t returning;
-  packet_t returned;
-  packet_t last;
-  writeback_t handed_over;
-  writeback_t writeback;
-  control_t said;
-  control_t control;
-  state_t state;
+  rapid_program::packet_t arrived;
+  rapid_program::packet_t arriving;
+  rapid_program::packet_t entering;
+  rapid_program::packet_t reading;
+  rapid_program::packet_t leaving;
+  rapid_program::packet_t passing;
+  rapid_program::packet_t returning;
+  rapid_program::packet_t returned;
+  rapid_program::packet_t last;
+  rapid_program::writeback_t handed_over;
+  rapid_program::writeback_t writeback;
+  rapid_program::control_t said;
+  rapid_program::control_t control;
+  rapid_program::state_t state;
 
   // The stages, one behind the other; before the one that reads and behind the one that writes are the schedulers.
   always_comb begin
@@ -68,8 +76,8 @@ module rapid (
       end else begin : g_in
         assign into[i] = out_of[i-1];
       end
-      packet_t in;
-      packet_t out;
+      rapid_program::packet_t in;
+      rapid_program::packet_t out;
       assign in = into[i];
       assign out_of[i] = out;
       stage #(.STAGE(i)) stage (.clk(clk), .resetn(resetn), .in(in), .out(out));
@@ -103,12 +111,7 @@ module rapid (
   wire [SPAN+1:0] stopped;
   always_ff @(posedge clk) begin
     if (!resetn) beats <= '0;
-`ifdef FAULT_HEARTBEAT
-    // Planted: a heartbeat goes past packets that wait.
-    else beats <= {beats[SPAN:0], 1'b1};
-`else
     else beats <= {beats[SPAN:0] & ~stopped[SPAN:0], 1'b1};
-`endif
   end
 
   rd_sched rd_sched (
@@ -138,18 +141,18 @@ module rapid (
     end
     assign stopped[SPAN+1:SPAN] = 2'b00;
     for (genvar i = 0; i < STAGES; i++) begin : g_node
-      packet_t in_packet;
-      packet_t out_packet;
-      packet_t down_packet;
-      writeback_t in_writeback;
-      writeback_t out_writeback;
-      writeback_t down_writeback;
-      control_t in_control;
-      control_t out_control;
-      control_t down_control;
-      packet_t up_packet;
-      writeback_t up_writeback;
-      control_t up_control;
+      rapid_program::packet_t in_packet;
+      rapid_program::packet_t out_packet;
+      rapid_program::packet_t down_packet;
+      rapid_program::writeback_t in_writeback;
+      rapid_program::writeback_t out_writeback;
+      rapid_program::writeback_t down_writeback;
+      rapid_program::control_t in_control;
+      rapid_program::control_t out_control;
+      rapid_program::control_t down_control;
+      rapid_program::packet_t up_packet;
+      rapid_program::writeback_t up_writeback;
+      rapid_program::control_t up_control;
       assign in_packet = ring_packet[(i+1)%STAGES];
       assign in_writeback = ring_writeback[(i+1)%STAGES];
       assign in_control = ring_control[(i+1)%STAGES];

@@ -23,13 +23,30 @@ module rd_sched (
     output logic [31:0]               lost_pb
 );
 
-  import rapid_program::*;
+  localparam int STAGE_CYCLES = rapid_program::STAGE_CYCLES;
+  localparam int READ = rapid_program::READ;
+  localparam int WRITE = rapid_program::WRITE;
+  localparam int FLOWS = rapid_program::FLOWS;
+  localparam int RB = rapid_program::RB;
+  localparam int PB = rapid_program::PB;
+  localparam int MAY_BLOCK = rapid_program::MAY_BLOCK;
+  localparam int THRESHOLD = rapid_program::THRESHOLD;
+  localparam int ASKED_AT = rapid_program::ASKED_AT;
+  localparam int KEY_AT = rapid_program::KEY_AT;
+  localparam int KEY_BITS = rapid_program::KEY_BITS;
+  localparam int PACKET_BITS = rapid_program::PACKET_BITS;
 
   localparam int FLOW = FLOWS == 1 ? 1 : $clog2(FLOWS);
   localparam int SLOT = PB == 1 ? 1 : $clog2(PB);
   // T: cycles from a packet's entry until its new state is here, or itself (§4.4).
   localparam int SPAN = WRITE - READ + 1;
   localparam logic [31:0] T = 32'(SPAN * STAGE_CYCLES + SPAN + 2);
+`ifdef FAULT_TIMER
+  // Planted: the first flow that waits does so a cycle too short.
+  localparam logic [31:0] WAIT = T - 32'd1;
+`else
+  localparam logic [31:0] WAIT = T;
+`endif
 
   // dTable.
   logic [FLOWS-1:0]    used;
@@ -115,8 +132,8 @@ module rd_sched (
   logic            forgets;
   logic [FLOW-1:0] flow;
   logic [SLOT-1:0] head;
-  packet_t         candidate;
-  phv_t            phv;
+  rapid_program::packet_t         candidate;
+  rapid_program::phv_t            phv;
   logic            waits_in_pb;
 
   always_comb begin
@@ -195,7 +212,7 @@ module rd_sched (
       end
       n_scheduled[flow] = 1'b0;
       n_offset[flow] = block_count == 32'd0 ? T : increase;
-      if (block_count == 32'd0) n_decrease = T;
+      if (block_count == 32'd0) n_decrease = WAIT;
       n_increase = 32'd0;
       n_block[block_count[FLOW-1:0]] = flow;
       n_block_count = block_count + 32'd1;
@@ -406,28 +423,34 @@ module rd_sched (
     end
   end
 
-  always_ff @(posedge clk) begin
-    for (int i = 0; i < FLOWS; i++) begin
-      keys[i] <= n_keys[i];
-      offset[i] <= n_offset[i];
-      in_rb[i] <= n_in_rb[i];
-      updates[i] <= n_updates[i];
-      passed[i] <= n_passed[i];
-      returned_head[i] <= n_returned_head[i];
-      returned_tail[i] <= n_returned_tail[i];
-      newer_head[i] <= n_newer_head[i];
-      newer_tail[i] <= n_newer_tail[i];
-      block[i] <= n_block[i];
-      suspend[i] <= n_suspend[i];
-      schedule[i] <= n_schedule[i];
-      waits[i] <= n_waits[i];
-      due[i] <= n_due[i];
+  generate
+    for (genvar i = 0; i < FLOWS; i++) begin : g_flow
+      always_ff @(posedge clk) begin
+        keys[i] <= n_keys[i];
+        offset[i] <= n_offset[i];
+        in_rb[i] <= n_in_rb[i];
+        updates[i] <= n_updates[i];
+        passed[i] <= n_passed[i];
+        returned_head[i] <= n_returned_head[i];
+        returned_tail[i] <= n_returned_tail[i];
+        newer_head[i] <= n_newer_head[i];
+        newer_tail[i] <= n_newer_tail[i];
+        block[i] <= n_block[i];
+        suspend[i] <= n_suspend[i];
+        schedule[i] <= n_schedule[i];
+        waits[i] <= n_waits[i];
+        due[i] <= n_due[i];
+      end
     end
-    for (int i = 0; i < PB; i++) begin
-      next[i] <= n_next[i];
-      if (pb_write && slot == SLOT'(i)) pb[i] <= candidate;
+    for (genvar i = 0; i < PB; i++) begin : g_slot
+      always_ff @(posedge clk) begin
+        next[i] <= n_next[i];
+        if (pb_write && slot == SLOT'(i)) pb[i] <= candidate;
+      end
     end
-    for (int i = 0; i < RB; i++) if (rb_write && rb_at == 32'(i)) rb[i] <= returned;
-  end
+    for (genvar i = 0; i < RB; i++) begin : g_rb
+      always_ff @(posedge clk) if (rb_write && rb_at == 32'(i)) rb[i] <= returned;
+    end
+  endgenerate
 
 endmodule

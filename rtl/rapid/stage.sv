@@ -30,12 +30,14 @@ module stage #(
 
   assign out = held[CYCLES-1];
 
-  always_ff @(posedge clk) begin
-    for (int i = 0; i < CYCLES; i++) begin
-      if (!resetn) held[i] <= '0;
-      else if (i == 0) held[i] <= entering;
-      else held[i] <= held[i-1];
+  generate
+    for (genvar i = 0; i < CYCLES; i++) begin : g_held
+      always_ff @(posedge clk) begin
+        if (!resetn) held[i] <= '0;
+        else if (i == 0) held[i] <= entering;
+        else held[i] <= held[i == 0 ? 0 : i-1];
+      end
     end
-  end
+  endgenerate
 
 endmodule

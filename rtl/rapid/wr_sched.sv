@@ -18,7 +18,13 @@ module wr_sched (
     output rapid_program::writeback_t writeback
 );
 
-  import rapid_program::*;
+  localparam int IS_WEAK = rapid_program::IS_WEAK;
+  localparam int MAY_PASS = rapid_program::MAY_PASS;
+  localparam int FLOWS = rapid_program::FLOWS;
+  localparam int WRITTEN_AT = rapid_program::WRITTEN_AT;
+  localparam int READ_AT = rapid_program::READ_AT;
+  localparam int KEY_BITS = rapid_program::KEY_BITS;
+  localparam int VALUE_BITS = rapid_program::VALUE_BITS;
 
   logic [FLOWS-1:0]    used;
   logic [FLOWS-1:0]    dirty;
@@ -50,9 +56,9 @@ module wr_sched (
     end
   end
 
-  phv_t   phv;
-  state_t read;
-  state_t fresh;
+  rapid_program::phv_t   phv;
+  rapid_program::state_t read;
+  rapid_program::state_t fresh;
   assign phv = leaving.phv;
   assign read = leaving.read;
   assign fresh.is_there = 1'b1;
@@ -88,24 +94,26 @@ module wr_sched (
     writeback.state = fresh;
   end
 
-  always_ff @(posedge clk) begin
-    for (int i = 0; i < FLOWS; i++) begin
-      if (!resetn) begin
-        used[i] <= 1'b0;
-        dirty[i] <= 1'b0;
-      end else if (registers && (found[i] || found == '0 && free[i])) begin
-        // An update by one of the stale packets that may pass: the bound is the one that it was.
-        if (!(found[i] && dirty_now[i])) may_pass[i] <= 32'(MAY_PASS);
-        else if (is_stale && may) may_pass[i] <= may_pass[i] - 32'd1;
-        used[i] <= 1'b1;
-        dirty[i] <= 1'b1;
-        keys[i] <= leaving.key;
-      end else begin
-        if (found[i] && is_stale && may) may_pass[i] <= may_pass[i] - 32'd1;
-        used[i] <= used_now[i];
-        dirty[i] <= dirty_now[i] && used_now[i];
+  generate
+    for (genvar i = 0; i < FLOWS; i++) begin : g_flow
+      always_ff @(posedge clk) begin
+        if (!resetn) begin
+          used[i] <= 1'b0;
+          dirty[i] <= 1'b0;
+        end else if (registers && (found[i] || found == '0 && free[i])) begin
+          // An update by one of the stale packets that may pass: the bound is the one that it was.
+          if (!(found[i] && dirty_now[i])) may_pass[i] <= 32'(MAY_PASS);
+          else if (is_stale && may) may_pass[i] <= may_pass[i] - 32'd1;
+          used[i] <= 1'b1;
+          dirty[i] <= 1'b1;
+          keys[i] <= leaving.key;
+        end else begin
+          if (found[i] && is_stale && may) may_pass[i] <= may_pass[i] - 32'd1;
+          used[i] <= used_now[i];
+          dirty[i] <= dirty_now[i] && used_now[i];
+        end
       end
     end
-  end
+  endgenerate
 
 endmodule

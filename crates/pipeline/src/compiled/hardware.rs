@@ -31,7 +31,9 @@ pub enum HardwareError {
         object: String,
     },
     /// Keys that the model hashes, or that match entries with masks, or an array.
-    #[error("{object} has keys of more than 64 bits or with masks, or is an array; in hardware all bits of up to 64 match")]
+    #[error(
+        "{object} has keys of more than 64 bits or with masks, or is an array; in hardware all bits of up to 64 match"
+    )]
     Keys {
         /// Whose.
         object: String,
@@ -68,7 +70,8 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// What `rtl/rapid` needs for a program on a pipeline of these sizes.
+    /// What `rtl/rapid` needs for a program on a pipeline of these sizes. Its tables have the entries that the program
+    /// declares, not those that a control plane has added.
     ///
     /// # Errors
     /// [`HardwareError`] names what there is no hardware for.
@@ -111,7 +114,11 @@ fn package(image: &Image, rapid: &RapidOptions, options: &Options, layout: &Layo
     let numbers: [(&str, String, u64); 18] = [
         ("STAGES", "Stages of the pipeline.".into(), stages as u64),
         ("STAGE_CYCLES", "Registers of each.".into(), stage_cycles as u64),
-        ("READ", format!("The stage at whose entry `{}` is read, from 0.", spec.name), spec.read_stage as u64),
+        (
+            "READ",
+            format!("The stage at whose entry `{}` is read, from 0.", spec.name),
+            spec.read_stage as u64,
+        ),
         ("WRITE", "The stage at whose exit it is written.".into(), spec.write_stage as u64),
         ("IS_WEAK", format!("Consistency: {name}."), u64::from(name == "WEAK")),
         ("MAY_PASS", "Stale packets that may pass after an update.".into(), stale.into()),
@@ -127,13 +134,23 @@ fn package(image: &Image, rapid: &RapidOptions, options: &Options, layout: &Layo
             "Updates after which it is.".into(),
             rapid.blocking_threshold.unwrap_or_default().into(),
         ),
-        ("ASKED_AT", "The bit of a header vector that says that there is a key.".into(), layout.at(ASKED).into()),
+        (
+            "ASKED_AT",
+            "The bit of a header vector that says that there is a key.".into(),
+            layout.at(ASKED).into(),
+        ),
         ("WRITTEN_AT", "The bit that says that there is a new state.".into(), layout.at(WRITTEN).into()),
         ("KEY_AT", "The first bit of the key.".into(), layout.at(held.key_word).into()),
-        ("READ_AT", "That of the state that was read; the new one is behind it.".into(), layout.at(held.read_words).into()),
+        (
+            "READ_AT",
+            "That of the state that was read; the new one is behind it.".into(),
+            layout.at(held.read_words).into(),
+        ),
     ];
     let mut text = format!(
         "// What rtl/rapid needs of the program `{}`: written by `paceline p4 rtl`. docs/rtl.md says what it means.\n\
+         // verilator lint_off DECLFILENAME\n// verilator lint_off UNUSEDSIGNAL\n// verilator lint_off UNUSEDPARAM\n\
+         // verilator lint_off UNSIGNED\n// verilator lint_off CMPCONST\n\
          package rapid_program;\n",
         printable(image.name())
     );
@@ -188,12 +205,11 @@ fn module(image: &Image, layout: &Layout) -> Result<String, HardwareError> {
     }
     Ok(format!(
         "// What a stage does to a header vector that enters it; a stage behind the program's last does nothing.\n\
-         // verilator lint_off UNUSEDSIGNAL\n\
          module rapid_step #(\n    parameter int STAGE = 0\n) (\n    \
              input  rapid_program::phv_t in,\n    output rapid_program::phv_t out\n);\n\n\
          {declared}  logic [15:0] at;\n\n  \
            always_comb begin\n    {{{all}}} = in;\n    at = 16'd0;\n{stages}    out = {{{all}}};\n  end\n\n\
-         endmodule\n// verilator lint_on UNUSEDSIGNAL\n"
+         endmodule\n"
     ))
 }
 

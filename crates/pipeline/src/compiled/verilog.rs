@@ -209,13 +209,13 @@ impl Writer<'_> {
         let mut at = 0;
         let mut text = Vec::new();
         for place in to.of(&self.image.lists.places) {
-            let [new, read] = [held.new_words + at, held.read_words + at].map(|word| match place.width > 64 {
-                true => format!("{{w{}, w{word}}}", word + 1),
-                false => format!("w{word}"),
-            });
-            let value = format!(
-                "w{ASKED}[{object}] ? (w{WRITTEN}[{object}] ? 128'({new}) : 128'({read})) : 128'd0"
-            );
+            let [new, read] =
+                [held.new_words + at, held.read_words + at].map(|word| match place.width > 64 {
+                    true => format!("{{w{}, w{word}}}", word + 1),
+                    false => format!("w{word}"),
+                });
+            let value =
+                format!("w{ASKED}[{object}] ? (w{WRITTEN}[{object}] ? 128'({new}) : 128'({read})) : 128'd0");
             text.push(put(*place, &value));
             at += words_of(place.width);
         }

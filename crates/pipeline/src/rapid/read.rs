@@ -17,10 +17,10 @@ use crate::fifo::Fifo;
 use crate::options::RapidOptions;
 use crate::packets::{Handle, List};
 use crate::program::Program;
-use crate::registers::Registers;
 use crate::rapid::Faults;
 use crate::rapid::ring::{Download, Signal};
 use crate::rapid::timers::Timers;
+use crate::registers::Registers;
 use crate::report::DropCause;
 use crate::snapshot::Snapshot;
 

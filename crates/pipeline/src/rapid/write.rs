@@ -105,7 +105,8 @@ impl WriteScheduler {
 
     /// Key, whether it is dirty and how many stale packets may pass, of each flow by key.
     pub fn registers(&self) -> Vec<u64> {
-        let mut flows: Vec<_> = self.flows.places().map(|place| (self.flows.key(place), self.marks[place])).collect();
+        let mut flows: Vec<_> =
+            self.flows.places().map(|place| (self.flows.key(place), self.marks[place])).collect();
         flows.sort_unstable_by_key(|(key, _)| *key);
         let numbers = |(key, mark): (u64, Mark)| [key, mark.is_dirty.into(), mark.may_pass.into()];
         flows.into_iter().flat_map(numbers).collect()

@@ -3,6 +3,7 @@
 mod adverse;
 mod chained;
 mod examples;
+mod hardware;
 mod mutants;
 mod operations;
 mod planted;

@@ -74,12 +74,10 @@ pub fn command(args: &RtlArgs) -> Result<ExitCode, Failure> {
     let reports = Reports::open_documents(&[&args.source.program], &[("--out", Some(&args.out))])?;
     let mut program = args.source.read()?;
     passes::compile(&mut program);
-    let failed = |error: &dyn std::fmt::Display| {
-        Failure::usage(format!("{}: {error}", args.source.program.display()))
-    };
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", args.source.program.display()));
     let image = Image::new(Machine::new(program)).map_err(|error| failed(&error))?;
-    let options =
-        Options { stages: args.stages, stage_cycles: args.stage_cycles, ..Options::default() };
+    let options = Options { stages: args.stages, stage_cycles: args.stage_cycles, ..Options::default() };
     let hardware = Hardware::new(&image, &args.rapid(), &options).map_err(|error| failed(&error))?;
     reports.write_documents(&[&|| hardware.verilog.clone()], "")?;
     Ok(ExitCode::SUCCESS)

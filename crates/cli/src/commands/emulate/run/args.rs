@@ -126,8 +126,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "A..B", value_parser = cycles)]
     pub trace_cycles: Option<Range<u64>>,
     /// Write what all registers, queues and tables of RAPID hold in each cycle, of a program that `p4 rtl` takes: what hardware
-    /// is held to (docs/rtl.md); `-` is not taken
-    #[arg(long, value_name = "FILE")]
+    /// is held to (docs/rtl.md)
+    #[arg(long, value_name = "FILE", conflicts_with = "stf")]
     pub trace_registers: Option<PathBuf>,
     /// Write the packets that leave, whatever their port, in order of departure, to this pcap; `-` is standard output, and the
     /// text then goes to standard error. A run that is stopped leaves them in OUT.pcap.partial

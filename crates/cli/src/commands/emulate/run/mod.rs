@@ -8,9 +8,9 @@ mod program;
 mod render;
 pub mod report;
 mod synthetic;
-mod traced;
 #[cfg(test)]
 mod tests;
+mod traced;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use ::p4::interpret::{Machine, Output};
 use ::p4::passes;
 use io::capture::CaptureWriter;
-use pipeline::{Registers, Snapshot};
 use pipeline::compiled::{Check, Image, Input, Watcher, emulate_p4};
+use pipeline::{Registers, Snapshot};
 use wire::LinkType;
 
 use super::args::RunArgs;
