@@ -424,3 +424,6 @@ impl Came {
         Some(Answered { left_out: exchange.timetable.left_out, ..exchange.counted })
     }
 }
+
+#[cfg(test)]
+mod tests;

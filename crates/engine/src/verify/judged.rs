@@ -386,3 +386,6 @@ fn left<'a>(
         Fate::Drop(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
