@@ -22,6 +22,7 @@ use crate::{Addr, Fields, Headers, Marks, protocol};
 /// | VLAN tag | Ethernet frames; a third tag is not pushed, for it could not be parsed |
 /// | TTL, TOS | IP |
 /// | addresses | IP of the address's family; an IPv4-mapped one counts as IPv4 |
+/// | MSS | TCP SYNs that announce one |
 /// | ports | TCP, UDP, DCCP; SCTP unless fragmented or longer than 65,534 bytes; ICMP as far as it has them: see [`IcmpPorts`](crate::IcmpPorts). Not later fragments |
 ///
 /// An ICMP error whose quote can be read has the quoted packet edited with it: a new source becomes the quoted
@@ -42,6 +43,7 @@ pub struct Edits {
     ttl: u8,
     tos: u8,
     vlan: VlanEdit,
+    mss: u16,
     src_mac: [u8; 6],
     dst_mac: [u8; 6],
 }
@@ -74,6 +76,7 @@ impl Edits {
         ttl: 0,
         tos: 0,
         vlan: VlanEdit::Pop,
+        mss: 0,
         src_mac: [0; 6],
         dst_mac: [0; 6],
     };
@@ -173,6 +176,20 @@ impl Edits {
     pub fn set_dst_mac(&mut self, mac: [u8; 6]) {
         self.dst_mac = mac;
         self.set |= Fields::DST_MAC;
+    }
+
+    /// Lowers the maximum segment size that a SYN announces to `mss`, if it is above; a SYN that announces none stays as
+    /// it is. Of two such edits the lower one holds.
+    #[inline]
+    pub fn lower_mss(&mut self, mss: u16) {
+        let before = if self.set.contains(Fields::MSS) { self.mss } else { u16::MAX };
+        self.mss = mss.min(before);
+        self.set |= Fields::MSS;
+    }
+
+    /// The most that a SYN may announce as its maximum segment size, if that is set.
+    pub fn mss(&self) -> Option<u16> {
+        self.set.contains(Fields::MSS).then_some(self.mss)
     }
 
     /// The source MAC address that is set, if one is. What else is set is seen in headers: [`Edits::apply_to_headers`].
@@ -298,6 +315,7 @@ impl PartialEq for Edits {
             && is_alike(Fields::TTL, self.ttl == other.ttl)
             && is_alike(Fields::TOS, self.tos == other.tos)
             && is_alike(Fields::VLAN, self.vlan == other.vlan)
+            && is_alike(Fields::MSS, self.mss == other.mss)
             && is_alike(Fields::SRC_MAC, self.src_mac == other.src_mac)
             && is_alike(Fields::DST_MAC, self.dst_mac == other.dst_mac)
     }
@@ -313,7 +331,7 @@ impl Default for Edits {
 
 impl fmt::Debug for Edits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fields: [(Fields, &str, &dyn fmt::Debug); 9] = [
+        let fields: [(Fields, &str, &dyn fmt::Debug); 10] = [
             (Fields::SRC_ADDR, "src", &self.src),
             (Fields::DST_ADDR, "dst", &self.dst),
             (Fields::SRC_PORT, "src_port", &self.src_port),
@@ -321,6 +339,7 @@ impl fmt::Debug for Edits {
             (Fields::TTL, "ttl", &self.ttl),
             (Fields::TOS, "tos", &self.tos),
             (Fields::VLAN, "vlan", &self.vlan),
+            (Fields::MSS, "mss", &self.mss),
             (Fields::SRC_MAC, "src_mac", &self.src_mac),
             (Fields::DST_MAC, "dst_mac", &self.dst_mac),
         ];

@@ -5,7 +5,7 @@ use bitflags::bitflags;
 bitflags! {
     /// A set of header fields: what a function reads or edits, what a key is made of, what a port hashes.
     ///
-    /// One bit for each field of [`Headers`](crate::Headers), and the MAC addresses, which edits may change and
+    /// One bit for each field of [`Headers`](crate::Headers), and MAC addresses and MSS, which edits may change and
     /// [`Headers`](crate::Headers) does not have.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
     pub struct Fields: u32 {
@@ -51,6 +51,8 @@ bitflags! {
         const MARKS = 1 << 19;
         /// Whether the packet is malformed, and why.
         const MALFORMED = 1 << 20;
+        /// Maximum segment size that a SYN announces (RFC 9293 §3.7.1).
+        const MSS = 1 << 21;
     }
 }
 

@@ -22,6 +22,8 @@ mod fragments;
 mod golden;
 #[path = "icmp.rs"]
 mod icmp;
+#[path = "mss.rs"]
+mod mss;
 #[path = "names.rs"]
 mod names;
 #[path = "parse_properties.rs"]

@@ -177,5 +177,9 @@ pub(crate) fn edits_between(received: &Headers, before: &Edits, after: &Edits) -
             edits.push((field, TracedEdit { field: name, from, to: text(to) }));
         }
     }
+    if let Some(mss) = after.mss().filter(|mss| before.mss() != Some(*mss)) {
+        let to = format!("at most {mss}");
+        edits.push((Fields::MSS, TracedEdit { field: "mss", from: String::new(), to }));
+    }
     edits
 }

@@ -3,7 +3,7 @@
 use super::{Edits, VlanEdit, ethernet_tags};
 use crate::icmp::{Quoted, Shape};
 use crate::malformed::Layer;
-use crate::{Fields, Headers, Malformed, Marks, protocol};
+use crate::{Fields, Headers, Malformed, Marks, protocol, tcp_flags};
 
 impl Edits {
     /// Which of the edits this packet takes; the one place that knows all the rules.
@@ -32,6 +32,7 @@ impl Edits {
             _ => false,
         };
         taken.set(Fields::SRC_PORT | Fields::DST_PORT, has_ports);
+        taken.set(Fields::MSS, headers.is_tcp() && has_ports && headers.tcp_flags & tcp_flags::SYN != 0);
         if matches!(headers.protocol, protocol::ICMP | protocol::ICMPV6) {
             taken |= icmp_ports(headers);
         }

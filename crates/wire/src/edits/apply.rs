@@ -1,5 +1,6 @@
 //! Applies edits to a frame, layer by layer, and updates its checksums.
 
+mod mss;
 mod plain;
 
 use core::fmt;
@@ -69,7 +70,7 @@ pub fn apply(
 }
 
 /// [`apply`] for most packets, those whose headers [are plain](Headers::is_plain): each field is written where it is then.
-/// `false` where that will not do (a VLAN tag, an IPv6 address), and then nothing has changed. Where headers are those of another
+/// `false` where that will not do (a VLAN tag, an MSS, an IPv6 address), and then nothing has changed. Where headers are those of another
 /// frame, or not plain, some bytes of this one change that should not.
 #[inline(always)]
 pub fn apply_plain(edits: &Edits, headers: &Headers, frame: &mut [u8]) -> bool {
@@ -185,7 +186,8 @@ impl Edits {
 
     #[inline]
     fn write_ip(&self, set: Fields, headers: &Headers, packet: &mut [u8]) {
-        let in_ip = Fields::TTL | Fields::TOS | Fields::ADDRS | Fields::SRC_PORT | Fields::DST_PORT;
+        let in_ip =
+            Fields::TTL | Fields::TOS | Fields::ADDRS | Fields::SRC_PORT | Fields::DST_PORT | Fields::MSS;
         if !set.intersects(in_ip) {
             return;
         }
@@ -291,6 +293,9 @@ impl Edits {
             if headers.protocol == protocol::SCTP {
                 mend_sctp(headers, transport, before);
             }
+        }
+        if set.contains(Fields::MSS) {
+            mss::lower(self.mss, transport, &mut difference);
         }
         match transport_checksum(headers, transport) {
             Some(checksum) if headers.protocol == protocol::UDP => difference.mend_udp(checksum),

@@ -54,7 +54,7 @@ impl Edits {
         const IN_LINK_OR_IP: Fields = Fields::SRC_MAC.union(Fields::DST_MAC).union(IN_IP);
         let set = self.set;
         let is_v6 = |field, addr: Addr| set.contains(field) && addr.to_v4().is_none();
-        if OTHERS && set.contains(Fields::VLAN)
+        if OTHERS && set.intersects(Fields::VLAN.union(Fields::MSS))
             || is_v6(Fields::SRC_ADDR, self.src)
             || is_v6(Fields::DST_ADDR, self.dst)
         {
