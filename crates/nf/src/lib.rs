@@ -64,6 +64,7 @@ extern crate alloc;
 
 mod cx;
 mod ended;
+mod fixed_ends;
 mod function;
 mod hash;
 mod in_place;
@@ -82,6 +83,7 @@ mod verdict;
 
 pub use cx::{Cx, undeclared_event};
 pub use ended::{Ended, SizeClass, began_anew};
+pub use fixed_ends::{Counterpart, End, FixedEnd, FixedEnds};
 pub use function::{
     About, EndedOf, Extras, Flows, FullTable, Guarantees, InPlace, Leap, LeapSteps, NetworkFunction, Pooled,
     Records, Reload, Reports, StepInPlace, TwoSided, WhenShared,

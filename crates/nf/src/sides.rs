@@ -1,5 +1,6 @@
 //! The inside and the outside of a chain, as network prefixes.
 
+use crate::FixedEnds;
 use crate::prefix::PrefixSet;
 
 /// The two sides that a function such as a NAT stands between: see
@@ -12,4 +13,10 @@ pub struct Sides {
     pub external: PrefixSet,
     /// Whether an external port is the inside host's own wherever that is free.
     pub keeps_ports: bool,
+    /// External ends that always stand for the same inside ends. What is sent to one goes to the core of the inside end, where
+    /// its answers come: so functions on the inside see both directions of a connection.
+    pub fixed: FixedEnds,
+    /// The option by which it counts something of each inside host, if it does: all packets of a host have to be stepped where
+    /// the count is then, and no hash of their ports sees to that.
+    pub counts_by_host: Option<&'static str>,
 }

@@ -36,6 +36,12 @@ impl Chain {
         self.sides.as_ref().filter(|_| self.has_between()).map(|sides| sides.prefixes())
     }
 
+    /// Whether what is sent to an external end that always stands for an inside end has to come to the core of that end: a
+    /// function on the inside sees both directions of the connection.
+    pub(crate) fn spreads_by_fixed_ends(&self) -> bool {
+        self.functions.len() > 1 && self.sides.as_ref().is_some_and(|sides| !sides.fixed.is_empty())
+    }
+
     /// Whether packets to this address are a function's, though it may be an address of this host: a NAT's, a balancer's.
     pub fn has_address(&self, address: IpAddr) -> bool {
         self.functions.iter().any(|spec| spec.function.has_address(Addr::from(address)))

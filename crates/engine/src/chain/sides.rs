@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use nf::FixedEnds;
 use nf::prefix::PrefixSet;
 use wire::SidePrefix;
 
@@ -43,8 +44,10 @@ impl Sides {
                 )),
             };
         }
+        let fixed = FixedEnds::new(sided.iter().flat_map(|(_, sides)| sides.fixed.iter()));
         let spreads_by_inside = !sided.is_empty();
-        Ok(Some(Sides::new(inside.unwrap_or(of_functions), external, spreads_by_inside)))
+        let sides = Sides::new(inside.unwrap_or(of_functions), external, spreads_by_inside);
+        Ok(Some(sides.with_fixed(fixed)))
     }
 }
 

@@ -12,6 +12,7 @@
 //! Some addresses are of no side: those that are valid on one link alone, and those of a family of which no prefix is
 //! inside. So a packet that is not spoofed comes from outside if its source address is not inside, but for those.
 
+use nf::FixedEnds;
 use nf::prefix::PrefixSet;
 use wire::{Addr, Headers, Malformed, Marks, Side};
 
@@ -24,6 +25,8 @@ pub struct Sides {
     pub(crate) inside: PrefixSet,
     /// Addresses that functions of the chain have outside: what is sent to them is for hosts inside.
     pub(crate) external: PrefixSet,
+    /// Those of the addresses that lead to one host inside whatever is sent.
+    pub(crate) fixed: FixedEnds,
     /// Whether packets are spread by their inside end, as they are beside a function that stands between the sides: then
     /// errors of routers outside come to the core of the connection that they are about.
     pub(crate) spreads_by_inside: bool,
@@ -37,7 +40,12 @@ impl Sides {
         let mut without_inside = Marks::empty();
         without_inside.set(Marks::IPV4, !ipv4);
         without_inside.set(Marks::IPV6, !ipv6);
-        Sides { inside, external, spreads_by_inside, without_inside }
+        Sides { inside, external, fixed: FixedEnds::default(), spreads_by_inside, without_inside }
+    }
+
+    /// Some of the addresses outside always stand for these inside ends.
+    pub(crate) fn with_fixed(self, fixed: FixedEnds) -> Sides {
+        Sides { fixed, ..self }
     }
 
     /// Notes in the headers of a packet, as it was received, which side it comes from by its source address.
@@ -102,6 +110,14 @@ impl Sides {
     /// The packet as its connection looks from inside: of one from outside, source and destination are exchanged.
     /// Both directions of a connection that does not cross look alike, too.
     pub(crate) fn seen_from_inside(&self, headers: &Headers) -> Headers {
+        if !self.fixed.is_empty() && headers.marks.contains(Marks::FROM_OUTSIDE) {
+            return self.mirrored(&self.fixed.directed(headers));
+        }
+        self.mirrored(headers)
+    }
+
+    #[inline]
+    fn mirrored(&self, headers: &Headers) -> Headers {
         let Headers { src, dst, src_port, dst_port, marks, .. } = *headers;
         let is_mirrored = match self.crosses(headers) {
             true => marks.contains(Marks::FROM_OUTSIDE),

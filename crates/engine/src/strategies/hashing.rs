@@ -4,8 +4,8 @@ use nf::{FlowKey, Stateless};
 use strategy::{FunctionShape, HashFields, Rss};
 use wire::Fields;
 
-use crate::chain::Chain;
 use crate::chain::registry::FunctionInfo;
+use crate::chain::{Chain, FunctionSpec};
 use crate::strategies::plan::{Layout, Plan};
 use crate::strategies::refusal::PlanError;
 
@@ -14,8 +14,25 @@ use crate::strategies::refusal::PlanError;
 /// # Errors
 /// [`PlanError::Conflict`] if no hash serves all keys.
 pub fn layout(chain: &Chain, strategy: &'static str) -> Result<Layout, PlanError> {
+    refuse_counts_by_host(chain, strategy)?;
     let (fields, shared) = derive(chain, strategy)?;
     Ok(Layout { hash_fields: Some(fields), shared, ..Layout::default() })
+}
+
+/// A count of each inside host is one core's, and packets of a host come to several.
+fn refuse_counts_by_host(chain: &Chain, strategy: &'static str) -> Result<(), PlanError> {
+    let counts = |spec: &FunctionSpec| Some((spec.name.clone(), spec.function.sides()?.counts_by_host?));
+    let Some((name, option)) = chain.functions.iter().find_map(counts) else { return Ok(()) };
+    Err(PlanError::Conflict {
+        strategy,
+        chain: chain.name.clone(),
+        conflict: format!(
+            "`{name}` counts what each inside host has (`{option}`), and a hash spreads a host over cores"
+        ),
+        remedy: format!(
+            "What works: `--strategy scr`, which answers exactly as one core does, `--strategy single`, or no `{option}`."
+        ),
+    })
 }
 
 /// Receive-side scaling as the plan has it.

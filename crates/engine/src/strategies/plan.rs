@@ -415,6 +415,7 @@ impl Plan {
             }
             () if self.has_one_queue() && self.egress == Egress::Ordered => Err(NoOwnPorts::Ordered),
             () if chain.checks().fragments == Fragments::Track => Err(NoOwnPorts::Fragments),
+            () if chain.spreads_by_fixed_ends() && !self.has_one_queue() => Err(NoOwnPorts::FixedEnds),
             () => {
                 let rebalancing = self.rebalancing.filter(|rebalancing| rebalancing.every != Every::Never);
                 Ok(Plan { rebalancing, has_own_ports: true, ..self })

@@ -226,4 +226,9 @@ pub enum NoOwnPorts {
     /// One thread has to see all fragments of a datagram.
     #[error("with `fragments = \"track\"` one thread follows all datagrams")]
     Fragments,
+    /// A card and a program before ports know addresses, and not which inside end one of them stands for.
+    #[error(
+        "its external ends that always stand for inside ends, such as a NAT's `forwards`, are known to one thread alone"
+    )]
+    FixedEnds,
 }
