@@ -20,12 +20,18 @@
 //! | `udp_ms` | ms | 300000 | forget a UDP mapping after this time; at least 120000 |
 //! | `tcp_established_ms` | ms | 7440000 | forget a TCP mapping in use after this time; at least 7440000 |
 //! | `tcp_transitory_ms` | ms | 240000 | the same while its connection opens or closes; at least 240000 |
+//! | `tcp_opening_ms` | ms | 0 | the same while it opens; 0: as `tcp_transitory_ms`; else at least 1000 |
+//! | `tcp_closing_ms` | ms | 0 | the same behind a FIN or RST from inside; 0: as `tcp_transitory_ms`; else at least 240000 |
 //! | `icmp_ms` | ms | 60000 | forget the mapping of an ICMP query after this time; at least 60000 |
 //! | `hairpinning` | | true | let inside hosts reach each other by their external addresses |
 //! | `unmatched` | | `"drop"` | packets to an external address and port without a mapping |
 //! | `other_protocols` | | `"drop"` | what is neither UDP, TCP nor ICMP; `"pass"`: as it is, and what goes out shows its inside address |
+//! | `forwards` | | none | up to 4096 ports outside that lead to ports inside: `"tcp 203.0.113.1:443 to 10.0.0.5:8443"` |
+//! | `one_to_one` | | none | up to 4096 further addresses outside, each of one host inside: `"203.0.113.9 to 10.0.0.9"` |
+//! | `mss_clamp` | bytes | 0 | the largest segment that SYNs may announce, at least 536; 0: what they do |
+//! | `ports_per_host` | | 0 | how many mappings an inside host may have at a time, up to 16384; 0: any number |
 //!
-//! The least time-outs are those that the RFCs say a NAT must not go below.
+//! The least time-outs are those that the RFCs say a NAT must not go below. RFC 7857 §2.1 lets `tcp_opening_ms` be less.
 //!
 //! # What becomes of a packet
 //!
@@ -46,7 +52,26 @@
 //! ones. A hairpinned packet counts as one from inside, once: a tracker in the chain sees one direction of such a
 //! connection, and drops its answers. Have `hairpinning = false` beside one.
 //!
+//! # What is fixed: forwards, and addresses of one host
+//!
+//! The external endpoint of a forward always stands for its inside endpoint, and an address of `one_to_one` for its host:
+//! in both directions, whichever side begins, hairpinned too, and in what ICMP errors quote. Nothing is kept of it. So a full table
+//! turns none of it away, no time-out ends it, and every core says the same of it.
+//!
+//! - A forward is for TCP or UDP. Its port is left out of the ports that mappings get. Its address is one of `external`; the
+//!   inside host's other endpoints get mappings, at the address that the host has by its hash.
+//! - An address of `one_to_one` is none of `external`. All protocols are translated by address there, with ports and
+//!   identifiers as they are: pings from outside too, GRE, ESP, SCTP, and fragments. Not so: ICMP messages that are neither
+//!   queries nor errors about TCP, UDP and queries.
+//! - An inside endpoint has one external endpoint. Two forwards to one inside endpoint are refused, as answers could leave
+//!   with one of the two alone.
+//! - In a chain with other functions, what comes for a fixed end goes to the core of the inside end, where its answers come.
+//!   A card or a program in front of cores' own ports cannot know that: one thread receives and spreads packets then.
+//! - A reload that changes what is fixed begins mappings anew.
+//!
 //! # What it does, by requirement
+//!
+//! All requirements, with tests, are in `docs/reference/nat-requirements.md`.
 //!
 //! | RFC 4787 | RFC 5382 | |
 //! |---|---|---|
@@ -71,10 +96,9 @@
 //! | REQ-4 | An error from outside goes to the inside endpoint whose packet it quotes. The quoted source becomes what it was; type and code stay |
 //! | REQ-5 | An error from the inside host for which the quoted packet was gets the external address as its source; the quoted destination becomes what it was outside |
 //! | REQ-6 | Errors make, refresh and end no mapping |
-//! | REQ-7 | is of NATs without ports. Here a query to an external address names nobody: it is for the NAT itself, and `unmatched` |
-//! | REQ-8 | Hairpinned errors: both |
-//! | REQ-9 | no: nothing is answered with ICMP |
-//! | REQ-10 | other messages, redirects among them, are dropped as `untranslated`, also with `other_protocols = "pass"` |
+//! | REQ-7 | Hairpinned errors: both. Hairpinned queries to addresses of `one_to_one`. A query to another external address names nobody: it is for the NAT itself, and `unmatched` |
+//! | REQ-8 | no: nothing is answered with ICMP |
+//! | REQ-11 | other messages, redirects among them, are dropped as `untranslated`, also with `other_protocols = "pass"` |
 //!
 //! All checksums are updated: of the outer IPv4 header, of the message, of the quoted IPv4 header, and of the quoted
 //! transport if the quote reaches so far. An error whose quote cannot be read is `untranslated`:
@@ -83,7 +107,7 @@
 //! Not done in this version: errors that a router inside sends about packets to a host behind it, which are dropped as
 //! `no-mapping` (REQ-5 of RFC 5508), so that path MTU discovery from outside stops where such a router is the narrow
 //! place; fragments (REQ-14 of RFC 4787), first ones and later ones, which are dropped, for only the first has ports;
-//! other protocols than UDP, TCP and ICMP.
+//! other protocols than UDP, TCP and ICMP. Addresses of `one_to_one` have the last two.
 //!
 //! # Ports
 //!
@@ -147,11 +171,29 @@
 //! to the allocation, and inbound packets of a capture, made for one allocation, fit no other, unless ports are
 //! preserved. `verify` judges each run by this page, and compares both with external endpoints renamed.
 //!
+//! # A limit for each host
+//!
+//! Without `ports_per_host` one host can take all ports of its external address, and all room. With it a host at its limit is
+//! refused further mappings as `ports-per-host`; those that it has go on, and so do other hosts. A mapping of any protocol counts
+//! until its deadline, whether or not the table has swept it. What is fixed makes no mapping, and does not count.
+//!
+//! The count is one core's. So `single` and replicated strategies (`scr`, `scr-turns`) hold a host to exactly this number;
+//! strategies that hash refuse the chain, as a hash of ports spreads a host over cores. Memory is 16 bytes for each inside
+//! address, of which there may be 1,048,576, and 8 for each port. A refusal is `O(1)` unless a mapping of the host may be
+//! dead; then the host's mappings are looked at, no more often than each can end.
+//!
+//! # Segment size
+//!
+//! With `mss_clamp` the maximum segment size that a SYN or SYN-ACK announces is lowered to it, in both directions, and the
+//! checksum with it: for a line that takes less than a host's link, where ICMP errors of path MTU discovery get lost. One
+//! that announces less, or none, stays as it is. It is `mss_clamp` = MTU - 40.
+//!
 //! # Drops, events, expiry, full table
 //!
 //! - `no-port`: the host's external address has no port left here. `no-mapping`: to an external endpoint
 //!   that nobody has, and ICMP errors about packets that no mapping let through. `fragment`, `untranslated` (another
-//!   protocol or ICMP message): see above. `table-full`: see below.
+//!   protocol or ICMP message): see above. `ports-per-host`: the host has as many mappings as it may.
+//!   `table-full`: see below.
 //! - Events: `mappings-made`; `parity-lost`, mappings made with a port of the other parity; packets
 //!   translated: `packets-out`, hairpinned ones too, `packets-in`, and `packets-hairpinned`; ICMP errors translated,
 //!   `errors-translated`.
@@ -169,8 +211,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use nf::{
-    About, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, Guarantees, Hearing, InPlace, Judge,
-    NetworkFunction, OptionError, Pooled, Reload, Reports, SrcEndpoint, StateValue, TwoSided, Verdict,
+    About, Cx, EndedOf, Extras, FixedEnds, Flows, FullTable, FunctionReport, Guarantees, Hearing, InPlace,
+    Judge, NetworkFunction, OptionError, Pooled, Reload, Reports, SrcEndpoint, StateValue, TwoSided, Verdict,
 };
 use wire::{Addr, Edits, Fields, Headers, Marks, Stamp, protocol};
 
@@ -178,6 +220,8 @@ use crate::PassOrDrop;
 use crate::common::{REPORT_ROWS, keep_top};
 
 mod endpoint;
+mod fixed;
+mod forwards;
 mod icmp;
 mod judge;
 mod options;
@@ -190,7 +234,7 @@ pub use state::{Meta, Phase, State};
 
 use endpoint::{External, Inside, PROTOCOLS};
 use options::{PortRange, Sides, Timeouts};
-use ports::Wanted;
+use ports::{NoPort, PerHost, Wanted};
 use state::Message;
 
 const NO_PORT: u8 = 0;
@@ -198,6 +242,7 @@ const NO_MAPPING: u8 = 1;
 const FRAGMENT: u8 = 2;
 const UNTRANSLATED: u8 = 3;
 const TABLE_FULL: u8 = 4;
+const HOST_HAS_MOST: u8 = 5;
 
 const MAPPINGS_MADE: usize = 0;
 const PARITY_LOST: usize = 1;
@@ -218,6 +263,14 @@ pub struct Nat {
     hairpinning: bool,
     unmatched: PassOrDrop,
     other_protocols: PassOrDrop,
+    /// External ends that stand for the same inside ends always.
+    fixed: FixedEnds,
+    /// The largest segment that SYNs may announce; 0: what they do.
+    mss: u16,
+    /// Whether there is anything of the last two.
+    has_more: bool,
+    /// The most mappings of an inside host; 0: any number.
+    ports_per_host: u32,
 }
 
 /// Between which sides a packet goes, with the external address that it is for.
@@ -236,7 +289,7 @@ impl NetworkFunction for Nat {
         summary: "lets inside hosts share external IPv4 addresses, by ports",
         spec: "RFC 4787 (UDP), RFC 5382 (TCP), RFC 5508 (ICMP)",
         options: options::OPTIONS,
-        drop_reasons: &["no-port", "no-mapping", "fragment", "untranslated", "table-full"],
+        drop_reasons: &["no-port", "no-mapping", "fragment", "untranslated", "table-full", "ports-per-host"],
         events: &[
             "mappings-made",
             "parity-lost",
@@ -248,7 +301,7 @@ impl NetworkFunction for Nat {
     };
     const READS: Fields =
         Fields::FIVE_TUPLE.union(Fields::TCP_FLAGS).union(Fields::TCP_SHAPE).union(Fields::MARKS);
-    const EDITS: Fields = ENDPOINTS;
+    const EDITS: Fields = ENDPOINTS.union(Fields::MSS);
     const EXTRAS: Extras<Self> = Extras {
         pool: Pooled {
             make: Self::pool,
@@ -265,7 +318,10 @@ impl NetworkFunction for Nat {
         },
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         sides: TwoSided { sides: Self::sides, ..TwoSided::NONE },
-        has_address: |nat, address| address.to_v4().is_some_and(|v4| nat.sides.external(v4).is_some()),
+        has_address: |nat, address| {
+            let is_fixed = || nat.fixed.inside(address, 0, 0).is_some();
+            address.to_v4().is_some_and(|v4| nat.sides.external(v4).is_some()) || is_fixed()
+        },
         guarantees: Guarantees { invariant: Self::invariant, ..Guarantees::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
@@ -284,8 +340,15 @@ impl NetworkFunction for Nat {
     type Options = Options;
 
     fn new(options: Options) -> Result<Self, OptionError> {
+        let sides = Sides::new(&options)?;
+        let fixed = forwards::fixed_ends(&options, &sides)?;
+        let mss = options::mss(&options)?;
         Ok(Nat {
-            sides: Sides::new(&options)?,
+            ports_per_host: sides.ports_per_host(&options)?,
+            has_more: !fixed.is_empty() || mss > 0,
+            fixed,
+            mss,
+            sides,
             ports: PortRange::new(&options)?,
             port_choice: options.port_choice,
             timeouts: Timeouts::new(&options)?,
@@ -323,6 +386,22 @@ impl NetworkFunction for Nat {
 
     #[inline]
     fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
+        if self.has_more {
+            return self.step_with_more(flow, meta, cx);
+        }
+        self.step_by_mapping(flow, meta, cx)
+    }
+
+    #[inline]
+    fn idle_timeout_ns(&self, state: &State) -> u64 {
+        state.left_ns
+    }
+}
+
+impl Nat {
+    /// A packet of which no end is fixed.
+    #[inline]
+    fn step_by_mapping(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
         let way = self.way(meta.src, meta.dst);
         if meta.message != Message::None {
             return self.icmp(way, flow, meta, cx);
@@ -343,13 +422,6 @@ impl NetworkFunction for Nat {
         verdict
     }
 
-    #[inline]
-    fn idle_timeout_ns(&self, state: &State) -> u64 {
-        state.left_ns
-    }
-}
-
-impl Nat {
     fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
         let State { packets, peer, peer_port, phase, .. } = state;
         let external = self.endpoint_text(state.external(0));
@@ -365,11 +437,16 @@ impl Nat {
     }
 
     fn pool(&self) -> Pool {
-        self.divide(1, |_| 0).remove(0)
+        self.pools(1, &|_| 0).remove(0)
     }
 
     fn pools(&self, cores: usize, core_of: &dyn Fn(&Headers) -> usize) -> Vec<Pool> {
         self.divide(cores, |External { address, protocol, port }| {
+            // A forward's port is nobody's.
+            let addr = self.sides.external_addr(address);
+            if self.fixed.inside(addr, protocol, port).is_some() {
+                return usize::MAX;
+            }
             let dst = self.sides.external_addr(address);
             core_of(&Headers {
                 // External addresses are not inside, so this is a packet from outside.
@@ -385,7 +462,7 @@ impl Nat {
     }
 
     fn judge(&self, hearing: Hearing) -> Box<dyn Judge> {
-        let sides = self.sides.contract(false);
+        let sides = self.contract();
         let (first, last) = self.ports.bounds();
         judge::judge(
             judge::Rules {
@@ -395,18 +472,27 @@ impl Nat {
                 preserves: self.port_choice == PortChoice::Preserve,
                 udp_ns: self.timeouts.of(Phase::Datagrams),
                 tcp_in_use_ns: self.timeouts.of(Phase::Established),
-                tcp_transitory_ns: self.timeouts.of(Phase::Opening),
+                tcp_opening_ns: self.timeouts.of(Phase::Opening),
+                tcp_closing_ns: self.timeouts.of(Phase::Closing),
                 icmp_ns: self.timeouts.of(Phase::Query),
                 hairpinning: self.hairpinning,
                 drops_unmatched: self.unmatched == PassOrDrop::Drop,
                 drops_others: self.other_protocols == PassOrDrop::Drop,
+                fixed: self.fixed.iter().collect(),
+                mss: self.mss,
+                ports_per_host: self.ports_per_host as usize,
             },
             hearing,
         )
     }
 
     fn sides(&self) -> Option<nf::Sides> {
-        Some(self.sides.contract(self.port_choice == PortChoice::Preserve))
+        Some(self.contract())
+    }
+
+    fn contract(&self) -> nf::Sides {
+        let sides = self.sides.contract(self.port_choice == PortChoice::Preserve, &self.fixed);
+        nf::Sides { counts_by_host: (self.ports_per_host > 0).then_some("ports_per_host"), ..sides }
     }
 
     #[inline]
@@ -431,9 +517,15 @@ impl Nat {
 
     /// Mappings are numbers of external addresses, and hold ports of their pool.
     fn keeps_flows(&self, old: &Self) -> Result<(), &'static str> {
-        match self.sides == old.sides && self.ports == old.ports {
+        let is_same = self.sides == old.sides
+            && self.ports == old.ports
+            && self.fixed == old.fixed
+            && self.ports_per_host == old.ports_per_host;
+        match is_same {
             true => Ok(()),
-            false => Err("its pool of external ports is another (`inside`, `external`, `ports`)"),
+            false => Err(
+                "its pool of external ports is another (`inside`, `external`, `ports`, `forwards`, `one_to_one`, `ports_per_host`)",
+            ),
         }
     }
 
@@ -473,7 +565,8 @@ impl Nat {
     }
 
     fn divide(&self, cores: usize, core_of: impl Fn(External) -> usize) -> Vec<Pool> {
-        Pool::divide(self.sides.externals().len(), self.ports, cores, core_of)
+        let per_host = PerHost { inside: self.sides.inside(), most: self.ports_per_host };
+        Pool::divide(self.sides.externals().len(), self.ports, per_host, cores, core_of)
     }
 
     #[inline]
@@ -493,6 +586,9 @@ impl Nat {
             && meta.is_fragment == 0
             && matches!(meta.protocol, protocol::UDP | protocol::TCP);
         if !has_ports || self.way(meta.src, meta.dst) != Way::Out {
+            return false;
+        }
+        if self.has_more && !self.is_without_more(meta) {
             return false;
         }
         state.follow(meta);
@@ -520,7 +616,11 @@ impl Nat {
                     now_ns,
                     deadline_ns: self.deadline_ns(phase, now_ns),
                 };
-                let Some(taken) = cx.pool.take(&wanted) else { return Verdict::Drop(NO_PORT) };
+                let taken = match cx.pool.take(&wanted) {
+                    Ok(taken) => taken,
+                    Err(NoPort::NoneLeft) => return Verdict::Drop(NO_PORT),
+                    Err(NoPort::HostHasMost) => return Verdict::Drop(HOST_HAS_MOST),
+                };
                 cx.count(MAPPINGS_MADE);
                 if phase != Phase::Query && taken.external.port % 2 != meta.src_port % 2 {
                     cx.count(PARITY_LOST);

@@ -30,18 +30,23 @@ impl Nat {
             // A request names nobody behind the external address, and is for the NAT itself.
             _ => self.unmatched.verdict(NO_MAPPING),
         };
-        match flow {
-            // RFC 5508 REQ-6, RFC 4787 REQ-12: an error neither refreshes a mapping nor ends it.
-            Some(state) if is_error => {
-                let deadline_ns = cx.pool.deadline_ns(state.external(meta.protocol));
-                state.left_ns = deadline_ns.saturating_sub(cx.stamp.time_ns);
-            }
-            _ => flow.iter_mut().for_each(|state| self.refresh(state, meta, cx)),
-        }
+        flow.iter_mut().for_each(|state| self.follow_up(state, meta, cx));
         verdict
     }
 
-    /// RFC 5508 REQ-4, REQ-5, REQ-8. The edits are of the quoted packet, too: see [`wire::Edits`].
+    /// What a packet of its endpoint does to a mapping, whatever became of it.
+    pub(super) fn follow_up(&self, state: &mut State, meta: &Meta, cx: &mut Cx<'_, Pool>) {
+        match meta.message {
+            // RFC 5508 REQ-6, RFC 4787 REQ-12: an error neither refreshes a mapping nor ends it.
+            Message::ErrorFromHost | Message::ErrorFromRouter => {
+                let deadline_ns = cx.pool.deadline_ns(state.external(meta.protocol));
+                state.left_ns = deadline_ns.saturating_sub(cx.stamp.time_ns);
+            }
+            _ => self.refresh(state, meta, cx),
+        }
+    }
+
+    /// RFC 5508 REQ-4, REQ-5, REQ-7. The edits are of the quoted packet, too: see [`wire::Edits`].
     fn error(&self, way: Way, flow: Option<&State>, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
         let to = match way {
             Way::In(address) | Way::Hairpin(address) => {

@@ -6,6 +6,7 @@
 //! allows, and counts it. A full table that evicts ends mappings early, and what they were begun anew with is not always
 //! told from what they had: there may be as many of these as were evicted.
 
+mod fixed;
 mod lives;
 
 use core::ops::RangeInclusive;
@@ -17,19 +18,21 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use nf::prefix::PrefixSet;
-use nf::{Counted, Hearing, Judge, Left, Passage, Ruling};
+use nf::{Counted, FixedEnd, Hearing, Judge, Left, Passage, Ruling};
 use wire::{Addr, Headers, IcmpPorts, Marks, protocol};
 
 use crate::ends::{Endpoint, Ends, sums_are_right};
 use lives::{Key, Life, Lives, Phase, Stage};
 
 /// Drop reasons, by their places in the function's list.
-const REASONS: [&str; 5] = ["no-port", "no-mapping", "fragment", "untranslated", "table-full"];
+const REASONS: [&str; 6] =
+    ["no-port", "no-mapping", "fragment", "untranslated", "table-full", "ports-per-host"];
 const NO_PORT: u8 = 0;
 const NO_MAPPING: u8 = 1;
 const FRAGMENT: u8 = 2;
 const UNTRANSLATED: u8 = 3;
 const TABLE_FULL: u8 = 4;
+const HOST_HAS_MOST: u8 = 5;
 
 /// So many refusals for want of a port are looked into: each looks at all mappings.
 const REFUSALS_LOOKED_INTO: u64 = 1_000;
@@ -42,11 +45,18 @@ pub(super) struct Rules {
     pub(super) preserves: bool,
     pub(super) udp_ns: u64,
     pub(super) tcp_in_use_ns: u64,
-    pub(super) tcp_transitory_ns: u64,
+    pub(super) tcp_opening_ns: u64,
+    pub(super) tcp_closing_ns: u64,
     pub(super) icmp_ns: u64,
     pub(super) hairpinning: bool,
     pub(super) drops_unmatched: bool,
     pub(super) drops_others: bool,
+    /// External ends with the inside ends that they stand for.
+    pub(super) fixed: Vec<FixedEnd>,
+    /// The largest segment that SYNs may announce; 0: any.
+    pub(super) mss: u16,
+    /// How many mappings an inside host may have; 0: any number.
+    pub(super) ports_per_host: usize,
 }
 
 /// A judge of one run.
@@ -157,7 +167,8 @@ impl Judge for NatJudge {
                 ruling.rename.set_src(came.src.wire_addr());
                 ruling.rename.set_src_port(came.src.port);
             }
-            check(due, &came, passage)
+            check(due, &came, passage)?;
+            self.check_mss(&came, passage)
         });
         ruling.wrong = judged.err().map(|why| format!("{}: {why}", came.ends));
         ruling
@@ -214,7 +225,8 @@ impl NatJudge {
         };
         let is_inside = |addr: [u8; 4]| self.rules.inside.contains(Addr::v4(addr));
         let (from, to) = (ends.src.addr, ends.dst.addr);
-        let way = match (is_inside(from), self.rules.external.contains(&to)) {
+        let is_external = self.rules.external.contains(&to) || self.is_one_hosts(to);
+        let way = match (is_inside(from), is_external) {
             (true, true) => Way::Hairpin,
             (false, true) => Way::In,
             (true, false) if !is_inside(to) => Way::Out,
@@ -238,6 +250,9 @@ impl NatJudge {
     }
 
     fn due(&mut self, came: &Came<'_>, ruling: &mut Ruling) -> Result<Due, String> {
+        if let Some(due) = self.of_fixed(came, ruling) {
+            return due;
+        }
         match (came.kind, came.way) {
             (_, Way::Past) => return Ok(Due::Unchanged),
             (Kind::Transport, _) if !came.is_fragment => return self.of_connection(came, ruling),
@@ -276,7 +291,8 @@ impl NatJudge {
             Phase::Datagrams => self.rules.udp_ns,
             Phase::Query => self.rules.icmp_ns,
             Phase::Tcp { stage: Stage::InUse, .. } => self.rules.tcp_in_use_ns,
-            Phase::Tcp { .. } => self.rules.tcp_transitory_ns,
+            Phase::Tcp { stage: Stage::Opening, .. } => self.rules.tcp_opening_ns,
+            Phase::Tcp { stage: Stage::Closing, .. } => self.rules.tcp_closing_ns,
         }
     }
 
@@ -304,7 +320,7 @@ impl NatJudge {
         let key = (came.src, came.protocol);
         let shown = came.sent.map(|ends| ends.src);
         let refused = match came.left {
-            Left::Dropped(reason @ (NO_PORT | TABLE_FULL)) => Some(reason),
+            Left::Dropped(reason @ (NO_PORT | TABLE_FULL | HOST_HAS_MOST)) => Some(reason),
             Left::Dropped(reason) => return Err(format!("dropped as {}, though it goes out", name(reason))),
             _ => None,
         };
@@ -326,7 +342,19 @@ impl NatJudge {
             };
             self.cut(key, &why);
         }
+        // Where each core counts for itself, or evicted mappings are taken for living ones, it cannot be told.
+        let is_told = !self.hearing.is_divided && !self.hearing.evicts;
+        let has_most = match self.rules.ports_per_host {
+            0 => false,
+            most => self.lives.of_host(came.src.addr, self.now_ns) >= most,
+        };
+        if is_told && has_most && refused != Some(HOST_HAS_MOST) {
+            return Err(format!("{} was not refused, and its host has as many mappings as it may", came.src));
+        }
         match refused {
+            Some(HOST_HAS_MOST) if is_told && !has_most => {
+                Err("dropped as ports-per-host, and its host has fewer mappings".into())
+            }
             Some(NO_PORT) => self.no_port_left(came).map(|()| Due::Drop(NO_PORT)),
             Some(reason) => Ok(Due::Drop(reason)),
             None => {
@@ -490,6 +518,9 @@ impl NatJudge {
         if !self.rules.external.contains(&external.addr) || !self.rules.ports.contains(&external.port) {
             return Err(format!("left as {external}, which is none of `external` and `ports`"));
         }
+        if let Some(to) = self.forwarded(external, of) {
+            return Err(format!("{inside} got {external}, which always leads to {to}"));
+        }
         if let Some((owner, _)) = self.lives.of_external((external, of), self.now_ns)
             && owner != key
         {
@@ -507,6 +538,7 @@ impl NatJudge {
         let own = Endpoint { addr: external.addr, port: inside.port };
         let is_to_be_had = self.rules.ports.contains(&inside.port)
             && self.lives.of_external((own, of), self.now_ns).is_none()
+            && self.forwarded(own, of).is_none()
             && !self.lives.has_unseen()
             && !self.hearing.evicts;
         if is_new && keeps && own != external && is_to_be_had {
@@ -561,8 +593,8 @@ impl NatJudge {
             .external
             .iter()
             .filter(|addr| self.pairs.get(&came.src.addr).is_none_or(|paired| paired == *addr));
-        let all = self.rules.ports.len();
-        match addresses.any(|addr| self.lives.ports_of(*addr, came.protocol, self.now_ns) >= all) {
+        let all = |addr: [u8; 4]| self.rules.ports.len() - self.forwards_of(addr, came.protocol);
+        match addresses.any(|addr| self.lives.ports_of(*addr, came.protocol, self.now_ns) >= all(*addr)) {
             true => Ok(()),
             false => Err("dropped as no-port, and there are ports left".into()),
         }

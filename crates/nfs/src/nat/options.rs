@@ -6,10 +6,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use nf::{OptionDoc, OptionError};
+use nf::{FixedEnds, OptionDoc, OptionError};
 use serde::Deserialize;
 use wire::Addr;
 
+use super::ports::hosts::{self, HOSTS_MAX};
 use super::state::Phase;
 use crate::PassOrDrop;
 use crate::common::ns_from_ms;
@@ -26,6 +27,13 @@ const TCP_ESTABLISHED_MIN_MS: u64 = (2 * 60 + 4) * 60 * 1_000;
 const TCP_TRANSITORY_MIN_MS: u64 = 4 * 60 * 1_000;
 /// RFC 5508 REQ-2: "MUST NOT expire in less than 60 seconds".
 const ICMP_MIN_MS: u64 = 60 * 1_000;
+
+/// RFC 7857 §2.1 lets a connection that opens have less than four minutes.
+const TCP_OPENING_MIN_MS: u64 = 1_000;
+/// A refused packet may look at as many mappings.
+const PORTS_PER_HOST_MAX: u32 = 16_384;
+/// RFC 9293 §3.7.1: what each host takes that announces nothing.
+const MSS_MIN: u16 = 536;
 
 /// Options of [`Nat`](super::Nat): see the [module's page](super).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -45,6 +53,10 @@ pub struct Options {
     pub tcp_established_ms: u64,
     /// How long a TCP mapping whose connection opens or closes is kept without an outbound packet, ms.
     pub tcp_transitory_ms: u64,
+    /// How long it is kept while a connection opens, ms; 0: as `tcp_transitory_ms`.
+    pub tcp_opening_ms: u64,
+    /// How long it is kept while a connection closes, ms; 0: as `tcp_transitory_ms`.
+    pub tcp_closing_ms: u64,
     /// How long a mapping of an ICMP query is kept without an outbound packet, ms.
     pub icmp_ms: u64,
     /// Whether inside hosts reach each other by external addresses.
@@ -53,6 +65,14 @@ pub struct Options {
     pub unmatched: PassOrDrop,
     /// What happens to packets of protocols other than UDP, TCP and ICMP.
     pub other_protocols: PassOrDrop,
+    /// External ports that lead to inside ports: `tcp 203.0.113.1:443 to 10.0.0.5:8443`.
+    pub forwards: Vec<String>,
+    /// External addresses that are of one inside host each: `203.0.113.9 to 10.0.0.9`.
+    pub one_to_one: Vec<String>,
+    /// The largest segment that SYNs may announce, bytes; 0: what they do.
+    pub mss_clamp: u16,
+    /// How many mappings an inside host may have; 0: any number.
+    pub ports_per_host: u32,
 }
 
 /// Which of the free ports a new mapping gets: one of its parity, if there is one.
@@ -77,10 +97,16 @@ impl Default for Options {
             udp_ms: 300_000,
             tcp_established_ms: TCP_ESTABLISHED_MIN_MS,
             tcp_transitory_ms: TCP_TRANSITORY_MIN_MS,
+            tcp_opening_ms: 0,
+            tcp_closing_ms: 0,
             icmp_ms: ICMP_MIN_MS,
             hairpinning: true,
             unmatched: PassOrDrop::Drop,
             other_protocols: PassOrDrop::Drop,
+            forwards: Vec::new(),
+            one_to_one: Vec::new(),
+            mss_clamp: 0,
+            ports_per_host: 0,
         }
     }
 }
@@ -118,6 +144,16 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
         default: "240_000",
         help: "the same while its connection opens or closes; at least 240000",
     },
+    OptionDoc {
+        name: "tcp_opening_ms",
+        default: "0",
+        help: "the same while its connection opens, at least 1000 (RFC 7857 §2.1); 0: as tcp_transitory_ms",
+    },
+    OptionDoc {
+        name: "tcp_closing_ms",
+        default: "0",
+        help: "the same behind a FIN or RST from inside, at least 240000; 0: as tcp_transitory_ms",
+    },
     OptionDoc { name: "icmp_ms", default: "60_000", help: "the same for an ICMP query; at least 60000" },
     OptionDoc {
         name: "hairpinning",
@@ -133,6 +169,28 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
         name: "other_protocols",
         default: r#""drop""#,
         help: "packets of other protocols than UDP, TCP and ICMP: \"drop\", or \"pass\" as they are, which shows inside addresses",
+    },
+    OptionDoc {
+        name: "forwards",
+        default: "[]",
+        help: "ports of external addresses that lead to a host inside: \"tcp 203.0.113.1:443 to 10.0.0.5:8443\"",
+    },
+    OptionDoc {
+        name: "one_to_one",
+        default: "[]",
+        help: "further external addresses, each of one host inside with all its ports and protocols: \"203.0.113.9 to \
+               10.0.0.9\"",
+    },
+    OptionDoc {
+        name: "mss_clamp",
+        default: "0",
+        help: "lower the segment size that SYNs announce, both ways, to this, such as 1452 before PPPoE; 0: as they are",
+    },
+    OptionDoc {
+        name: "ports_per_host",
+        default: "0",
+        help: "how many mappings an inside host may have at a time, over all protocols, up to 16384; 0: any number. For \
+               `single` and replicated strategies",
     },
 ];
 
@@ -216,9 +274,38 @@ impl Sides {
     }
 
     /// As others see them.
-    pub(super) fn contract(&self, keeps_ports: bool) -> nf::Sides {
-        let external = PrefixSet::of(self.external.iter().map(|addr| Addr::v4(*addr)));
-        nf::Sides { inside: self.inside.clone(), external, keeps_ports }
+    pub(super) fn contract(&self, keeps_ports: bool, fixed: &FixedEnds) -> nf::Sides {
+        let own = self.external.iter().map(|addr| Addr::v4(*addr));
+        let external = PrefixSet::of(own.chain(fixed.iter().map(|end| end.external.addr)));
+        nf::Sides {
+            inside: self.inside.clone(),
+            external,
+            keeps_ports,
+            fixed: fixed.clone(),
+            counts_by_host: None,
+        }
+    }
+
+    pub(super) fn inside(&self) -> &PrefixSet {
+        &self.inside
+    }
+
+    /// The most mappings of an inside host, checked; 0: any number.
+    pub(super) fn ports_per_host(&self, options: &Options) -> Result<u32, OptionError> {
+        let wrong = |message| Err(OptionError { option: "ports_per_host", message });
+        let (most, hosts) = (options.ports_per_host, hosts::addresses(&self.inside));
+        if most > PORTS_PER_HOST_MAX {
+            return wrong(format!(
+                "is {most}; at most {PORTS_PER_HOST_MAX} can be counted, and 0 is no limit"
+            ));
+        }
+        if most > 0 && hosts > HOSTS_MAX {
+            return wrong(format!(
+                "is for {hosts} inside addresses, and at most {HOSTS_MAX} can be counted for; name in `inside` the \
+                 prefixes in which hosts are, such as \"10.0.0.0/16\""
+            ));
+        }
+        Ok(most)
     }
 
     pub(super) fn externals(&self) -> &[[u8; 4]] {
@@ -230,6 +317,19 @@ fn not_ipv4(text: &str) -> String {
     match text.parse::<IpAddr>() {
         Ok(_) => format!("has \"{text}\"; only IPv4 is translated"),
         Err(_) => format!("has \"{text}\", which is no IPv4 address; write one like \"203.0.113.1\""),
+    }
+}
+
+/// The largest segment that SYNs may announce; 0: what they do.
+pub(super) fn mss(options: &Options) -> Result<u16, OptionError> {
+    match options.mss_clamp {
+        mss @ (0 | MSS_MIN..) => Ok(mss),
+        mss => Err(OptionError {
+            option: "mss_clamp",
+            message: format!(
+                "is {mss}; write at least {MSS_MIN}, which each host takes (RFC 9293 §3.7.1), such as 1452 before PPPoE"
+            ),
+        }),
     }
 }
 
@@ -289,7 +389,8 @@ impl PortRange {
 pub(super) struct Timeouts {
     udp_ns: u64,
     tcp_established_ns: u64,
-    tcp_transitory_ns: u64,
+    tcp_opening_ns: u64,
+    tcp_closing_ns: u64,
     icmp_ns: u64,
 }
 
@@ -302,6 +403,8 @@ impl Timeouts {
             Ok(ns_from_ms(ms))
         };
         let tcp = "RFC 5382 REQ-5";
+        let tcp_transitory_ns =
+            ns("tcp_transitory_ms", options.tcp_transitory_ms, TCP_TRANSITORY_MIN_MS, tcp)?;
         Ok(Timeouts {
             udp_ns: ns("udp_ms", options.udp_ms, UDP_MIN_MS, "RFC 4787 REQ-5")?,
             tcp_established_ns: ns(
@@ -310,12 +413,14 @@ impl Timeouts {
                 TCP_ESTABLISHED_MIN_MS,
                 tcp,
             )?,
-            tcp_transitory_ns: ns(
-                "tcp_transitory_ms",
-                options.tcp_transitory_ms,
-                TCP_TRANSITORY_MIN_MS,
-                tcp,
-            )?,
+            tcp_opening_ns: match options.tcp_opening_ms {
+                0 => tcp_transitory_ns,
+                ms => ns("tcp_opening_ms", ms, TCP_OPENING_MIN_MS, "or 0, as `tcp_transitory_ms`")?,
+            },
+            tcp_closing_ns: match options.tcp_closing_ms {
+                0 => tcp_transitory_ns,
+                ms => ns("tcp_closing_ms", ms, TCP_TRANSITORY_MIN_MS, tcp)?,
+            },
             icmp_ns: ns("icmp_ms", options.icmp_ms, ICMP_MIN_MS, "RFC 5508 REQ-2")?,
         })
     }
@@ -325,7 +430,8 @@ impl Timeouts {
         match phase {
             Phase::Datagrams => self.udp_ns,
             Phase::Query => self.icmp_ns,
-            Phase::Opening | Phase::Closing => self.tcp_transitory_ns,
+            Phase::Opening => self.tcp_opening_ns,
+            Phase::Closing => self.tcp_closing_ns,
             Phase::Established => self.tcp_established_ns,
         }
     }

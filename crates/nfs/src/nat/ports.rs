@@ -1,16 +1,19 @@
 //! The pool: which external ports a core has, whose they are, and until when.
 
 mod deadlines;
+pub(super) mod hosts;
 mod queue;
 mod table;
 
 use alloc::vec::Vec;
 
 use nf::hash_bytes;
+use nf::prefix::PrefixSet;
 
 use super::endpoint::{External, Inside, PROTOCOLS, Taken};
 use super::options::PortRange;
 use deadlines::Deadlines;
+use hosts::Hosts;
 use queue::FreeQueue;
 use table::{Entry, PortTable};
 
@@ -46,6 +49,23 @@ pub struct Pool {
     addresses: Vec<u8>,
     /// By [`PortTable::kind`]: even ports and odd ones.
     shares: Vec<[Share; 2]>,
+    hosts: Hosts,
+}
+
+/// How many mappings each host of `inside` may have; 0: any number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PerHost<'a> {
+    pub(super) inside: &'a PrefixSet,
+    pub(super) most: u32,
+}
+
+/// Why an endpoint gets no port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoPort {
+    /// Its host has as many mappings as it may have.
+    HostHasMost,
+    /// There is none.
+    NoneLeft,
 }
 
 /// How cores divide the ports of one address and protocol: mostly as those of the one before.
@@ -114,6 +134,7 @@ impl Pool {
     pub(super) fn divide(
         addresses: usize,
         range: PortRange,
+        per_host: PerHost<'_>,
         cores: usize,
         core_of: impl Fn(External) -> usize,
     ) -> Vec<Pool> {
@@ -138,10 +159,12 @@ impl Pool {
                 }
             }
         }
+        let places = order.len();
         let ports = PortTable::new(range, order);
+        let hosts = || Hosts::new(per_host.inside, per_host.most, places);
         pools
             .into_iter()
-            .map(|(addresses, shares)| Pool { ports: ports.share(), addresses, shares })
+            .map(|(addresses, shares)| Pool { ports: ports.share(), addresses, shares, hosts: hosts() })
             .collect()
     }
 
@@ -150,7 +173,20 @@ impl Pool {
     ///
     /// `O(1)` while there are free ports. When there are none, dead mappings are looked for: see [`Deadlines`].
     /// If there is a free port or a dead mapping of the host's address and the protocol, this core's, one is taken.
-    pub(super) fn take(&mut self, wanted: &Wanted) -> Option<Taken> {
+    ///
+    /// # Errors
+    /// Why there is none for it.
+    pub(super) fn take(&mut self, wanted: &Wanted) -> Result<Taken, NoPort> {
+        if self.hosts.is_counting() {
+            let end_ns = |place| self.ports.entry(place).map_or(u64::MAX, Entry::end_ns);
+            if !self.hosts.admits(wanted.inside.0, wanted.now_ns, end_ns) {
+                return Err(NoPort::HostHasMost);
+            }
+        }
+        self.take_any(wanted).ok_or(NoPort::NoneLeft)
+    }
+
+    fn take_any(&mut self, wanted: &Wanted) -> Option<Taken> {
         let address = self.address_of_host(wanted.inside.0)?;
         let kind = PortTable::kind(address, wanted.protocol);
         let parity = usize::from(wanted.inside.1 % 2);
@@ -161,7 +197,13 @@ impl Pool {
             of(parity).or_else(|| of(1 - parity))
         })?;
         let port = self.ports.port(place);
-        let generation = self.ports.entry(place)?.take(wanted.inside, wanted.deadline_ns);
+        let entry = self.ports.entry(place)?;
+        if self.hosts.is_counting() {
+            // A dead one's, which may still count.
+            entry.owner().into_iter().for_each(|host| self.hosts.remove(host, place));
+            self.hosts.add(wanted.inside.0, place, wanted.deadline_ns);
+        }
+        let generation = entry.take(wanted.inside, wanted.deadline_ns);
         let share = &mut self.shares[kind][usize::from(port % 2)];
         share.deadlines.lower(place - share.first, wanted.deadline_ns);
         Some(Taken { external: External { address, protocol: wanted.protocol, port }, generation })
@@ -194,6 +236,9 @@ impl Pool {
         if deadline_ns < before_ns {
             let share = &mut self.shares[kind][usize::from(external.port % 2)];
             share.deadlines.lower(place - share.first, deadline_ns);
+            if self.hosts.is_counting() {
+                entry.owner().into_iter().for_each(|host| self.hosts.lower(host, deadline_ns));
+            }
         }
     }
 
@@ -212,6 +257,9 @@ impl Pool {
         let Some(index) = share.index_of(place) else { return };
         if self.ports.entry(place).is_some_and(|entry| entry.clear(inside, generation)) {
             share.free.push(index);
+            if self.hosts.is_counting() {
+                self.hosts.remove(inside.0, place);
+            }
         }
     }
 

@@ -13,6 +13,8 @@ use super::*;
 use crate::test_util::{function, ms, not_ip, option_error, tcp_v6};
 
 mod checksums;
+mod fixed;
+mod hosts;
 mod icmp;
 mod model;
 mod phases;
@@ -331,6 +333,14 @@ fn options_that_make_no_sense_are_refused() {
         (
             "external = [\"203.0.113.1\"]\ntcp_transitory_ms = 239999",
             "`tcp_transitory_ms` must be at least 240000 (RFC 5382 REQ-5)",
+        ),
+        (
+            "external = [\"203.0.113.1\"]\ntcp_closing_ms = 239999",
+            "`tcp_closing_ms` must be at least 240000 (RFC 5382 REQ-5)",
+        ),
+        (
+            "external = [\"203.0.113.1\"]\ntcp_opening_ms = 999",
+            "`tcp_opening_ms` must be at least 1000 (or 0, as `tcp_transitory_ms`)",
         ),
         (
             "external = [\"203.0.113.1\"]\nicmp_ms = 59999",

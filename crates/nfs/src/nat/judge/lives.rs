@@ -182,6 +182,13 @@ impl Lives {
         had_it && now.since + in_flight >= seq
     }
 
+    /// How many live mappings an inside host has.
+    pub(super) fn of_host(&self, addr: [u8; 4], now_ns: u64) -> usize {
+        let end = |port| Endpoint { addr, port };
+        let of_host = self.of_inside.range((end(0), 0)..=(end(u16::MAX), u8::MAX));
+        of_host.filter(|(_, life)| now_ns < life.deadline_ns).count()
+    }
+
     /// How many ports of an external address live mappings of a protocol have.
     pub(super) fn ports_of(&self, addr: [u8; 4], protocol: u8, now_ns: u64) -> usize {
         let all =

@@ -156,6 +156,12 @@ impl Entry {
         self.inside.load(Ordering::Relaxed) & TAKEN != 0
     }
 
+    /// The host whose mapping has the port, dead or not.
+    pub(super) fn owner(&self) -> Option<[u8; 4]> {
+        let word = self.inside.load(Ordering::Relaxed);
+        (word & TAKEN != 0).then(|| ((word >> 16) as u32).to_be_bytes())
+    }
+
     /// When the mapping that has the port is dead; without one, any time.
     #[inline]
     pub(super) fn deadline_ns(&self) -> u64 {

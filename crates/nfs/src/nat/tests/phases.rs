@@ -55,6 +55,7 @@ fn req_5_of_tcp_time_outs() {
     const ESTABLISHED: &[u8] = &[SYN, ACK];
     const CLOSING: &[u8] = &[SYN, ACK, FIN];
     let longer = "tcp_transitory_ms = 250000\ntcp_established_ms = 8000000";
+    let apart = "tcp_opening_ms = 30000\ntcp_closing_ms = 300000";
     for (options, flags, timeout_ms) in [
         ("", OPENING, 240_000),
         ("", ESTABLISHED, 7_440_000),
@@ -62,6 +63,12 @@ fn req_5_of_tcp_time_outs() {
         (longer, OPENING, 250_000),
         (longer, ESTABLISHED, 8_000_000),
         (longer, CLOSING, 250_000),
+        // RFC 7857 §2.1: the two apart, and less than four minutes to open.
+        (apart, OPENING, 30_000),
+        (apart, ESTABLISHED, 7_440_000),
+        (apart, CLOSING, 300_000),
+        ("tcp_transitory_ms = 250000\ntcp_opening_ms = 1000", OPENING, 1_000),
+        ("tcp_transitory_ms = 250000\ntcp_opening_ms = 1000", CLOSING, 250_000),
     ] {
         let mut rig = small(options);
         for flags in flags {
