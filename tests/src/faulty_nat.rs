@@ -45,6 +45,11 @@ pub const HAIRPIN_QUOTE: u8 = 10;
 /// Some hairpinned packets are dropped, as if nobody had the endpoint.
 pub const HAIRPIN_MISSED: u8 = 11;
 
+/// Hosts from 10.0.0.20 on get the external port of another's forward.
+pub const FORWARDS_PORT: u8 = 12;
+/// That port, of 203.0.113.1.
+pub const HIS_FORWARDS_PORT: u16 = 2_053;
+
 /// Each of them, but for those of hairpinned packets.
 pub const FAULTS: [u8; 7] = [UNTRANSLATED, OTHER_PORT, OTHER_HOST, DEAD_ANSWERED, TAKEN_PORT, QUOTE, SWAPPED];
 /// Each of those.
@@ -152,6 +157,7 @@ impl<const FAULT: u8> FaultyNat<FAULT> {
         cx.edits.apply_to_headers(&mut answer);
         let FiveTuple { src, dst, src_port, dst_port, protocol: of, .. } = meta.flow;
         let is_hit = cx.stamp.seq % 8 < 3;
+        let is_of_others = src.to_v4().is_some_and(|[.., host]| host >= 20);
         let is_error = meta.is_error != 0;
         let mut known = self.known.lock().expect("no core panics");
         let inside = (src, src_port);
@@ -179,6 +185,10 @@ impl<const FAULT: u8> FaultyNat<FAULT> {
                 let (_, (addr, port)) = known.first[0];
                 cx.edits.set_src(addr);
                 cx.edits.set_src_port(port);
+            }
+            FORWARDS_PORT if goes_out && of == protocol::UDP && is_of_others => {
+                cx.edits.set_src(Addr::v4([203, 0, 113, 1]));
+                cx.edits.set_src_port(HIS_FORWARDS_PORT);
             }
             QUOTE if comes_in && is_error => {
                 // Where the port is the mapping's own, it is another that it keeps.

@@ -46,8 +46,12 @@ mod mixed_keys;
 mod nat;
 #[path = "nat_deadlines.rs"]
 mod nat_deadlines;
+#[path = "nat_fixed.rs"]
+mod nat_fixed;
 #[path = "nat_judged.rs"]
 mod nat_judged;
+#[path = "nat_limits.rs"]
+mod nat_limits;
 #[path = "own_ports.rs"]
 mod own_ports;
 #[path = "own_turns.rs"]

@@ -189,6 +189,43 @@ fn bytes_in_pages_are_those_that_functions_have() {
     }
 }
 
+/// Each test that the page of the NAT's requirements names is there.
+#[test]
+fn tests_that_a_page_names_exist() {
+    let page = source("docs/reference/nat-requirements.md");
+    let files = [
+        "crates/nfs/src/nat/tests.rs",
+        "crates/nfs/src/nat/tests/checksums.rs",
+        "crates/nfs/src/nat/tests/fixed.rs",
+        "crates/nfs/src/nat/tests/hosts.rs",
+        "crates/nfs/src/nat/tests/icmp.rs",
+        "crates/nfs/src/nat/tests/model.rs",
+        "crates/nfs/src/nat/tests/phases.rs",
+        "crates/nfs/src/nat/tests/preserve.rs",
+        "crates/nfs/src/nat/tests/requirements.rs",
+        "tests/tests/nat.rs",
+        "tests/tests/nat_limits.rs",
+        "crates/cli/tests/path_mtu.rs",
+    ];
+    let tests: String = files.map(source).concat();
+    let mut named = 0;
+    for row in page.lines().filter(|line| line.starts_with("| REQ") || line.starts_with("| §")) {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").collect();
+        assert_eq!(cells.len(), 5, "{row}");
+        let met = cells[3].trim_start().starts_with("met");
+        assert!(!met || !cells[4].trim().is_empty(), "a test or a reason: {row}");
+        for name in cells[4].split('`').skip(1).step_by(2).filter(|name| name.contains('_')) {
+            let is_test = tests.contains(&format!("fn {name}("));
+            assert!(
+                is_test || !name.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit()),
+                "{name}"
+            );
+            named += usize::from(is_test);
+        }
+    }
+    assert!(named > 40, "{named}");
+}
+
 /// The table *Size* of the history format: bytes before a packet, by cores.
 #[test]
 fn sizes_of_history_are_those_that_a_sequencer_makes() {
