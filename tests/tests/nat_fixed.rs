@@ -21,8 +21,11 @@ const ROUTER: [u8; 4] = [198, 51, 100, 1];
 const OWN: [u8; 4] = [203, 0, 113, 9];
 const HOST: [u8; 4] = [10, 0, 0, 9];
 
+/// An address and a port.
+type End = ([u8; 4], u16);
+
 /// External end, inside end; TCP, TCP, UDP.
-const FORWARDS: [(([u8; 4], u16), ([u8; 4], u16)); 3] = [
+const FORWARDS: [(End, End); 3] = [
     (([203, 0, 113, 1], 2_443), ([10, 0, 0, 5], 8_443)),
     (([203, 0, 113, 1], 25), ([10, 0, 0, 7], 25)),
     (([203, 0, 113, 1], 2_053), ([10, 0, 0, 6], 53)),

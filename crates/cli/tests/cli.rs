@@ -421,7 +421,7 @@ fn a_cut_input_leaves_an_older_output_as_it_was() {
     let run = paceline(&["run", EDGE, "--pcap", &cut, "--out", &out]);
     assert_eq!(run.status.code(), Some(4), "{}", stderr(&run));
     assert_eq!(fs::read(&out).expect("there"), b"older");
-    assert!(stdout(&run).contains("out.pcap.partial; "), "{}", stdout(&run));
+    assert!(stdout(&run).contains("out.pcap.partial;"), "{}", stdout(&run));
     let kept = paceline(&["inspect", "--pcap", &format!("{out}.partial")]);
     assert_eq!(kept.status.code(), Some(0), "{}", stderr(&kept));
 
@@ -451,7 +451,7 @@ fn an_interrupted_run_leaves_an_older_output_as_it_was() {
         let output = child.wait_with_output().expect("it ends");
         assert_eq!(output.status.code(), Some(130), "{signal}: {}", stderr(&output));
         assert!(stdout(&output).contains("INCOMPLETE"), "{}", stdout(&output));
-        assert!(stdout(&output).contains("out.pcap.partial; "), "{}", stdout(&output));
+        assert!(stdout(&output).contains("out.pcap.partial;"), "{}", stdout(&output));
         assert_eq!(fs::read(&out).expect("there"), b"older");
     }
 }

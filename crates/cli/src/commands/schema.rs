@@ -31,7 +31,7 @@ pub fn command(args: &SchemaArgs, registry: &Registry) -> Result<ExitCode, Failu
 
 /// The schema of chain files, draft 7.
 pub fn chain(registry: &Registry) -> Value {
-    let functions: Vec<Value> = registry.functions().map(|info| function(&info)).collect();
+    let functions: Vec<Value> = registry.functions().map(function).collect();
     let word = |words: &[&str], about: &str| json!({ "enum": words, "description": about });
     let list = |about: &str| json!({ "type": "array", "items": { "type": "string" }, "description": about });
     json!({

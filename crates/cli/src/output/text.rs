@@ -41,15 +41,21 @@ pub fn wrapped(text: &str, first: &str, next: &str) -> String {
     lines + &line + "\n"
 }
 
-/// A report whose sentences are broken into lines; its tables stay as they are.
+/// A report whose sentences are broken into lines; its tables stay as they are, and so do commands in backticks.
 pub fn fitted(report: &str) -> String {
+    // Stands for a space that no line may end with; nothing that is printed has it.
+    const KEPT: &str = "\u{e000}";
     let line = |line: &str| {
         let text = line.trim_start();
         let indent = &line[..line.len() - text.len()];
-        match line.width() > COLUMNS && !line.contains('|') {
-            true => wrapped(text, indent, &format!("{indent}  ")),
-            false => format!("{line}\n"),
+        if line.width() <= COLUMNS || line.contains('|') {
+            return format!("{line}\n");
         }
+        let quoted = |(part, text): (usize, &str)| {
+            if part % 2 == 1 { text.replace(' ', KEPT) } else { text.to_owned() }
+        };
+        let text = text.split('`').enumerate().map(quoted).collect::<Vec<_>>().join("`");
+        wrapped(&text, indent, &format!("{indent}  ")).replace(KEPT, " ")
     };
     report.lines().map(line).collect()
 }
@@ -94,6 +100,9 @@ mod tests {
             assert_eq!(widths[0], 100, "{word}");
             assert_eq!(widths.iter().sum::<usize>(), all, "{word}");
         }
+        let sentence = format!("{} `cut IN OUT 5` and see", "word ".repeat(18));
+        let lines = fitted(&sentence);
+        assert!(lines.contains("`cut IN OUT 5`") && lines.lines().count() == 2, "{lines}");
         let words = wrapped(&"\u{1f300}\u{1f300}\u{1f300} ".repeat(20), "  - ", "    ");
         assert!(words.lines().all(|line| line.width() <= 100) && words.lines().count() == 2, "{words}");
     }
