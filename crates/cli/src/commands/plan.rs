@@ -1,21 +1,23 @@
 //! `paceline plan`: what a packet costs on this machine, what that gives on more cores, and which strategy to use.
 
 mod page;
+mod tables;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use engine::{MAX_CORES, Registry};
-use measure::{Check, CostQuestion, Forecast, ForecastPoint, ForecastQuestion, Spread};
+use measure::{Check, CostQuestion, Forecast, ForecastQuestion};
 use strategy::INDIRECTION_ENTRIES;
 
 use crate::args::{ReplayArgs, indirection_size, number};
 use crate::costs;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::machine::{labels, last_level_cache_bytes};
-use crate::output::{Reports, bytes, heading, item, json, percent, plural, table, wrapped};
+use crate::output::{Reports, heading, item, json, plural, table, wrapped};
 use crate::progress::interruptible;
+use tables::{cost_rows, over, rate_table, tenths};
 
 const MODEL: &str = "\
 The model is State-Compute Replication's (NSDI'25, App. A): k cores take k / (d + c1 + (k - 1) c2) packets under scr,
@@ -53,9 +55,6 @@ pub struct PlanArgs {
     #[arg(long, value_name = "OUT.html")]
     pub report: Option<PathBuf>,
 }
-
-/// Numbers of cores that the table shows, beside the one advised and the most; the first eight without -v.
-const SHOWN_CORES: [usize; 14] = [1, 2, 4, 8, 16, 32, 64, 128, 3, 6, 12, 24, 48, 96];
 
 pub fn command(args: &PlanArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let documents = [("--json", args.json.as_deref()), ("--report", args.report.as_deref())];
@@ -105,70 +104,9 @@ fn render(forecast: &Forecast, verbose: bool) -> String {
     }
 }
 
-/// What the plan is about.
-fn over(forecast: &Forecast) -> String {
-    let trace = &forecast.trace;
-    format!(
-        "over {}: {}, {}, {} of the packets in the biggest flow",
-        trace.source,
-        plural(trace.packets, "packet"),
-        plural(trace.flows, "flow"),
-        percent(trace.top1_share)
-    )
-}
-
 fn costs(forecast: &Forecast) -> String {
     let (header, rows) = cost_rows(forecast);
     heading("What a packet costs a core, ns") + &table(&header, &rows, 1)
-}
-
-fn cost_rows(forecast: &Forecast) -> ([&'static str; 3], Vec<Vec<String>>) {
-    let measured = &forecast.measured;
-    let row = |name: &str, spread: &Spread| {
-        vec![
-            name.to_owned(),
-            tenths(spread.median),
-            format!("{} to {}", tenths(spread.lowest), tenths(spread.highest)),
-        ]
-    };
-    let mut rows = vec![row("d: receive, parse, send", &measured.dispatch_ns)];
-    if forecast.added_dispatch_ns > 0.0 {
-        let added = forecast.added_dispatch_ns;
-        rows.push(vec!["   added by --dispatch-ns".to_owned(), tenths(added), String::new()]);
-    }
-    rows.push(row("c1: the chain", &measured.compute_ns));
-    rows.extend(measured.replay_ns.as_ref().map(|replay| row("c2: replay of another core's packet", replay)));
-    rows.extend(
-        measured.carry_ns.as_ref().map(|carry| row("   once for all replay, on several cores", carry)),
-    );
-    rows.extend(
-        measured.sequencer_ns.as_ref().map(|ns| row("the sequencer, a core in front of several", ns)),
-    );
-    (["", "median", "least to most"], rows)
-}
-
-/// A row for each number of cores.
-fn rate_table(forecast: &Forecast, verbose: bool) -> (Vec<&'static str>, Vec<Vec<String>>) {
-    let most = forecast.points.len();
-    let shown = if verbose { &SHOWN_CORES[..] } else { &SHOWN_CORES[..8] };
-    let is_shown = |point: &&ForecastPoint| {
-        shown.contains(&point.cores) || [most, forecast.advice.cores].contains(&point.cores)
-    };
-    let mpps = |rate: Option<f64>| rate.map_or("-".to_owned(), tenths);
-    let can_run = |strategy: &&str| forecast.choices.iter().any(|choice| choice.strategy == *strategy);
-    let beyond: Vec<&str> = Forecast::BEYOND.into_iter().filter(can_run).collect();
-    let row = |point: &ForecastPoint| {
-        let mark = if point.cores == forecast.advice.cores { " *" } else { "" };
-        let mut row = vec![format!("{}{mark}", point.cores)];
-        row.extend([point.scr_mpps, point.rss_mpps, point.rsspp_mpps].map(mpps));
-        row.extend(beyond.iter().map(|strategy| mpps(forecast.rate(strategy, point.cores))));
-        row.push(bytes(point.history_bytes as f64));
-        row.push(bytes(point.replica_bytes as f64));
-        row
-    };
-    let rows: Vec<_> = forecast.points.iter().filter(is_shown).map(row).collect();
-    let header = ["cores", "scr", "rss", "rsspp"].into_iter().chain(beyond.iter().copied());
-    (header.chain(["history", "replicas"]).collect(), rows)
 }
 
 fn rates(forecast: &Forecast, verbose: bool) -> String {
@@ -198,8 +136,4 @@ fn checks(checks: &[Check]) -> String {
     let rows: Vec<_> = checks.iter().map(row).collect();
     heading("Prediction against measurement, scr on virtual cores, Mpps")
         + &table(&["cores", "predicted", "measured", "off"], &rows, 0)
-}
-
-fn tenths(value: f64) -> String {
-    format!("{value:.1}")
 }

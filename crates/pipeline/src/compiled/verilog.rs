@@ -12,7 +12,7 @@ use super::image::Image;
 use super::layout::Layout;
 use super::limits::words_of;
 
-/// What a stage does, a statement a line; or what of it there is no hardware for.
+/// What a stage does, a statement a line. `Err` names the first part that there is no hardware for.
 pub fn statements(image: &Image, layout: &Layout, ops: &[Op]) -> Result<String, String> {
     let writer = Writer { image, layout };
     let mut text = String::new();

@@ -2,7 +2,7 @@
 
 use measure::Forecast;
 
-use super::{cost_rows, rate_table};
+use super::tables::{cost_rows, over, rate_table};
 use crate::page::markup::{Element, element};
 use crate::page::svg::{Axis, Margins, Plot, STYLES, marker, polyline, style_class, swatch, with_tip};
 use crate::page::{Row, data, figure, legend, page, paragraph, section, table};
@@ -19,7 +19,7 @@ pub fn render(forecast: &Forecast) -> String {
     let header = element("header")
         .child(element("h1").text(&title))
         .child(element("ul").class("findings").children(findings.map(|line| element("li").text(line))))
-        .child(paragraph("lead", &super::over(forecast)));
+        .child(paragraph("lead", &over(forecast)));
     let rest = advice.sentences.iter().skip(1).map(|sentence| element("li").text(sentence));
     let (costs_header, costs) = cost_rows(forecast);
     let (rates_header, rates) = rate_table(forecast, true);
