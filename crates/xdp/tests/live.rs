@@ -163,7 +163,8 @@ fn a_replica_that_does_not_ask_others_is_found() {
         })
     };
     let Some(outcome) = outcome_with("alone", "token_bucket", 2, 1, true, &planted) else { return };
-    assert!(!outcome.verdict.differences.is_empty(), "{}", outcome.verdict);
+    // States may be alike again once buckets are full; what left was not.
+    assert!(!outcome.verdict.is_equal(), "{}", outcome.verdict);
 }
 
 /// What cannot run is refused at the start, with what to do.

@@ -48,6 +48,8 @@ fn filled(fields: Fields, byte: u8, bytes: &[u8], seen: &Seen<'_>) -> Edits {
     set(Fields::VLAN, &|edits| edits.set_vlan(VlanEdit::Rewrite(port)));
     set(Fields::SRC_MAC, &|edits| edits.set_src_mac([byte; 6]));
     set(Fields::DST_MAC, &|edits| edits.set_dst_mac([byte; 6]));
+    // It can be lowered alone: to 1, and then to 0.
+    set(Fields::MSS, &|edits| edits.lower_mss(u16::from(byte & 1)));
     edits
 }
 
@@ -79,6 +81,29 @@ mod tests {
             &Seen { stamp, fate: Fate::Forward, bytes, wire_len: 42, link, refused: None, entry: 0, sent: 0 },
             fields,
         )
+    }
+
+    /// A SYN over IPv4 that announces this segment size; checksums right.
+    fn syn(mss: u16) -> Vec<u8> {
+        let mut bytes = vec![0; 12];
+        bytes.extend([8, 0, 0x45, 0, 0, 44, 0, 0, 0, 0, 64, 6, 0x66, 0xca, 10, 0, 0, 1, 10, 0, 0, 2]);
+        bytes.extend([
+            0, 5, 0, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 2, 0xff, 0xff, 0x85, 0xfa, 0, 0, 2, 4, 0x05, 0xb4,
+        ]);
+        let mut edits = Edits::NONE;
+        edits.lower_mss(mss);
+        let headers = wire::parse(LinkType::Ethernet, &bytes, 58);
+        let mut frame = 0..bytes.len();
+        wire::apply(&edits, &headers, LinkType::Ethernet, &mut bytes, &mut frame).expect("room");
+        bytes
+    }
+
+    #[test]
+    fn segment_sizes_are_masked() {
+        assert_ne!(syn(1_400), syn(1_300));
+        assert_eq!(mask(&syn(1_400), Fields::MSS), mask(&syn(1_300), Fields::MSS));
+        assert_eq!(mask(&syn(1_460), Fields::MSS), mask(&syn(536), Fields::MSS));
+        assert_ne!(mask(&syn(1_400), Fields::TOS), mask(&syn(1_300), Fields::TOS));
     }
 
     #[test]
