@@ -350,7 +350,7 @@ fn parse_function(table: Spanned<DeValue<'_>>, registry: &Registry) -> Result<Fu
             let span = spans.get(option).cloned().unwrap_or(use_span);
             mistake(span, format!("`{name}`: `{option}` {message}"), "this value")
         }
-        MakeError::Toml(error) => wrong_option(error, &spans, &name, registry),
+        MakeError::Toml(error) => wrong_option(error, &spans, &name, known),
     })?;
     if let (Some((span, TableFull::EvictOldest)), Some(reason)) = (table_full, function.refuses_eviction()) {
         let message = format!("`{name}` cannot evict flows that live: {reason}");
@@ -371,10 +371,8 @@ fn wrong_option(
     error: toml::de::Error,
     spans: &BTreeMap<String, Range<usize>>,
     name: &str,
-    registry: &Registry,
+    options: &[OptionDoc],
 ) -> Mistake {
-    let info = registry.functions().find(|info| info.about.name == name);
-    let options = info.map_or(&[][..], |info| info.about.options);
     let all = || options.iter().map(|option| option.name).chain(["flows", "table_full"]);
     let list = format!("options of `{name}`: {}", names(all()));
     let span = error.span().unwrap_or(0..0);

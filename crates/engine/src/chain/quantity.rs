@@ -82,7 +82,7 @@ fn kind(option: &str) -> (Kind, u128) {
 
 /// The option of these that `name` is without its unit: `rate` for `rate_bytes_per_s`; `None` if there are none or two.
 pub fn whole_name<'a>(name: &str, mut options: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let is_it = |option: &&str| ENDS.iter().any(|(end, ..)| option.strip_suffix(end) == Some(name));
+    let is_it = |option: &&str| without_unit(option) == Some(name);
     let found = options.find(is_it)?;
     options.find(is_it).is_none().then_some(found)
 }
@@ -181,5 +181,6 @@ mod tests {
         assert_eq!(whole_name("rate", options.into_iter()), Some("rate_bytes_per_s"));
         assert_eq!(whole_name("idle", options.into_iter()), None);
         assert_eq!(whole_name("burst_bytes", options.into_iter()), None);
+        assert_eq!(whole_name("rate_bytes_per", options.into_iter()), None, "the longest end is the unit");
     }
 }

@@ -115,9 +115,9 @@ pub(super) fn height(text: &str) -> usize {
 pub(super) fn fit(mut sections: Vec<Section>, room: usize) -> (String, Vec<String>) {
     let mut left_out = Vec::new();
     loop {
+        let is_last = sections.iter().all(|section| section.rank == Rank::Essential);
         for most in ROWS.rev() {
             let text: String = sections.iter().map(|section| section.cut(most)).collect();
-            let is_last = sections.iter().all(|section| section.rank == Rank::Essential);
             if height(&text) <= room || is_last {
                 left_out.reverse();
                 return (text, left_out);
