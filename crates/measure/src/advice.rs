@@ -148,30 +148,24 @@ fn reason(forecast: &Forecast, Advised { strategy, cores, .. }: Advised) -> Opti
     if cores == 1 {
         return None;
     }
-    let point = forecast.points.iter().find(|point| point.cores == cores)?;
-    let one = forecast.costs.single_mpps();
-    // The busiest core's share of the packets makes the rate.
-    let busiest = point
-        .rss_mpps
-        .map(|rss| format!("under `rss` the busiest of {cores} cores has {:.0}%", 100.0 * one / rss));
-    match (strategy, busiest) {
-        ("scr" | "scr-turns", _) if !forecast.refused.is_empty() || !forecast.shared.is_empty() => {
-            exactness(forecast)
-        }
-        ("scr" | "scr-turns", Some(busiest)) => Some(format!(
-            "each core has an equal share of the packets, and steps those of the others for {:.1} ns beside {:.1} ns; \
-             {busiest} of the packets.",
-            forecast.costs.replay_ns,
-            forecast.costs.packet_ns()
-        )),
-        ("rss", Some(_)) => Some(format!(
-            "the busiest of {cores} cores has {:.0}% of the packets, and no flow has to go from core to core.",
-            100.0 * one / point.rss_mpps?
-        )),
-        (_, Some(busiest)) => Some(format!(
-            "it keeps the cores alike by what goes from loaded ones to others; {busiest} of the packets."
-        )),
+    let is_only = !forecast.refused.is_empty() || !forecast.shared.is_empty();
+    match (strategy, busiest_share(forecast, cores)) {
+        ("scr" | "scr-turns", _) if is_only => exactness(forecast),
         (_, None) => exactness(forecast),
+        ("rss", Some(share)) => Some(format!(
+            "the busiest of {cores} cores has {:.0}% of the packets, and no flow has to go from core to core.",
+            share * 100.0
+        )),
+        ("scr" | "scr-turns", Some(_)) => Some(format!(
+            "each core has an equal share of the packets, and steps those of the others for {:.1} ns beside {:.1} ns{}.",
+            forecast.costs.replay_ns,
+            forecast.costs.packet_ns(),
+            busiest(forecast, &[cores])
+        )),
+        (_, Some(_)) => Some(format!(
+            "it keeps the cores alike by what goes from loaded ones to others{}.",
+            busiest(forecast, &[cores])
+        )),
     }
 }
 
@@ -270,11 +264,16 @@ fn is_behind_sequencer(forecast: &Forecast, cores: &[usize]) -> bool {
 
 /// The share of the packets that makes the rate of `rss` what it is, on the last of these numbers of cores.
 fn busiest(forecast: &Forecast, cores: &[usize]) -> String {
-    let last = cores.last().and_then(|last| forecast.points.iter().find(|point| point.cores == *last));
-    let share = last.and_then(|point| Some((point.cores, forecast.costs.single_mpps() / point.rss_mpps?)));
+    let share = cores.last().and_then(|last| Some((last, busiest_share(forecast, *last)?)));
     share.map_or_else(String::new, |(cores, share)| {
         format!(", and under `rss` the busiest of {cores} cores has {:.0}% of the packets", share * 100.0)
     })
+}
+
+/// The busiest core's share of the packets under `rss`, which makes its rate; `None` where it cannot run.
+fn busiest_share(forecast: &Forecast, cores: usize) -> Option<f64> {
+    let point = forecast.points.iter().find(|point| point.cores == cores)?;
+    Some(forecast.costs.single_mpps() / point.rss_mpps?)
 }
 
 /// `2 to 5, 7 and 9 to 32 cores`.

@@ -1,6 +1,6 @@
 //! The page of a plan: the advice, the rates that it rests on, and what a packet costs.
 
-use measure::Forecast;
+use measure::{Forecast, ForecastPoint};
 
 use super::tables::{cost_rows, over, rate_table};
 use crate::page::markup::{Element, element};
@@ -38,14 +38,13 @@ fn rows(header: &[&str], rows: Vec<Vec<String>>) -> Element {
 /// A line for each strategy, from one core to the most.
 fn chart(forecast: &Forecast) -> Element {
     let rates = |strategy: &str| -> Vec<(f64, f64)> {
-        let rate = |cores: usize| match strategy {
-            "rss" => forecast.points[cores].rss_mpps,
-            "rsspp" => forecast.points[cores].rsspp_mpps,
-            "scr" => forecast.points[cores].scr_mpps,
-            beyond => forecast.rate(beyond, forecast.points[cores].cores),
+        let rate = |point: &ForecastPoint| match strategy {
+            "rss" => point.rss_mpps,
+            "rsspp" => point.rsspp_mpps,
+            "scr" => point.scr_mpps,
+            beyond => forecast.rate(beyond, point.cores),
         };
-        let point = |at: usize| Some((forecast.points[at].cores as f64, rate(at)?));
-        (0..forecast.points.len()).filter_map(point).collect()
+        forecast.points.iter().filter_map(|point| Some((point.cores as f64, rate(point)?))).collect()
     };
     let names = ["rss", "rsspp", "scr"].into_iter().chain(Forecast::BEYOND);
     let lines: Vec<(&str, Vec<(f64, f64)>)> =
