@@ -1,6 +1,7 @@
 //! Options that several commands take, each with what it stands for. Nothing here knows a command.
 
 mod address;
+pub mod buffers;
 mod card;
 mod packets;
 mod ports;

@@ -2,7 +2,6 @@
 
 pub mod run;
 pub mod sweep;
-pub mod values;
 
 use std::process::ExitCode;
 

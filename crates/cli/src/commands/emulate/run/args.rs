@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use pipeline::{BlockingOptions, Line, Model, Options, Pacing, RapidOptions, WhenFull};
 
-use super::super::values::{Level, Threshold, size, threshold};
+use crate::args::buffers::{Level, RapidArgs, size};
 use crate::args::{PortOf, number};
 
 const NOTES: &str = "\
@@ -83,15 +83,8 @@ pub struct RunArgs {
     /// What happens to a packet for which there is no room
     #[arg(help_heading = PIPELINE, long, value_name = "WHAT", value_enum, default_value_t = Full::Drop)]
     pub when_full: Full,
-    /// rapid: packets in the buffer for those sent back [default: 16]
-    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
-    pub rb: Option<usize>,
-    /// rapid: packets in the PHV buffer [default: 32]
-    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
-    pub pb: Option<usize>,
-    /// rapid: flows in dTable [default: 64]
-    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = number(1..=8_192))]
-    pub dtable: Option<usize>,
+    #[command(flatten)]
+    pub rapid: RapidArgs,
     /// rapid: flows in the Block queue [default: as many as in dTable]
     #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
     pub block_queue: Option<usize>,
@@ -101,18 +94,12 @@ pub struct RunArgs {
     /// rapid: flows in the Schedule queue [default: as many as in dTable]
     #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
     pub schedule_queue: Option<usize>,
-    /// rapid: packets in each of the two buffers of a ring node [default: 8]
-    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
-    pub ring_buffer: Option<usize>,
     /// rapid: packets in a ring node that come from its stage [default: that of --ring-buffer]
     #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
     pub ring_from_pipeline: Option<usize>,
     /// rapid: packets in a ring node that come from the ring [default: that of --ring-buffer]
     #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
     pub ring_from_ring: Option<usize>,
-    /// rapid: updates after which a flow is blocked, or never [default: 4]
-    #[arg(help_heading = BUFFERS, long, value_name = "N|never", value_parser = threshold)]
-    pub blocking_threshold: Option<Threshold>,
     /// blocking, flowblaze: flow queues [default: 4]
     #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = number(1..=4_096))]
     pub queues: Option<usize>,
@@ -181,22 +168,15 @@ impl RunArgs {
     }
 
     fn rapid(&self, own: RapidOptions) -> RapidOptions {
-        let flows = self.dtable.unwrap_or(own.dirty_table);
-        let ring = self.ring_buffer.unwrap_or(own.ring_from_ring);
+        let all = self.rapid.options(own);
         RapidOptions {
-            resubmitted_buffer: self.rb.unwrap_or(own.resubmitted_buffer),
-            phv_buffer: self.pb.unwrap_or(own.phv_buffer),
-            dirty_table: flows,
-            block_queue: self.block_queue.unwrap_or(flows),
-            suspend_queue: self.suspend_queue.unwrap_or(flows),
-            schedule_queue: self.schedule_queue.unwrap_or(flows),
-            ring_from_pipeline: self.ring_from_pipeline.unwrap_or(ring),
-            ring_from_ring: self.ring_from_ring.unwrap_or(ring),
-            blocking_threshold: match &self.blocking_threshold {
-                Some(threshold) => threshold.0,
-                None => own.blocking_threshold,
-            },
+            block_queue: self.block_queue.unwrap_or(all.block_queue),
+            suspend_queue: self.suspend_queue.unwrap_or(all.suspend_queue),
+            schedule_queue: self.schedule_queue.unwrap_or(all.schedule_queue),
+            ring_from_pipeline: self.ring_from_pipeline.unwrap_or(all.ring_from_pipeline),
+            ring_from_ring: self.ring_from_ring.unwrap_or(all.ring_from_ring),
             consistency: self.consistency.map(|level| level.0),
+            ..all
         }
     }
 

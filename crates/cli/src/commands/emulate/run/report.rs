@@ -8,9 +8,9 @@ use pipeline::{Consistency, Model, Report, TableSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::super::values::Level;
 use super::buffers;
 use super::latencies::Step;
+use crate::args::buffers::Level;
 use crate::output::{count, percent, plural};
 
 /// The JSON of `paceline emulate --json`. Documented by `docs/emulate.schema.json`; fields are added, never renamed

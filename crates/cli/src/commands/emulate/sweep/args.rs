@@ -6,7 +6,6 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pipeline::Model;
 
-use super::super::values::{Level, Threshold, size, threshold};
 use super::charts::varies;
 use super::figures::Figure;
 use super::grid::Grid;
@@ -14,6 +13,7 @@ use super::metric::Metric;
 use super::rows::Row;
 use super::settings::{Axis, Load};
 use super::traffic::Traffic;
+use crate::args::buffers::{Level, Threshold, size, threshold};
 use crate::args::number;
 use crate::failure::Failure;
 

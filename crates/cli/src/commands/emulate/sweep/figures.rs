@@ -4,13 +4,13 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use pipeline::{Consistency, RapidOptions};
 
-use super::super::values::Level;
 use super::charts::{Extra, Look};
 use super::grid::Grid;
 use super::metric::Metric;
 use super::rows::Row;
 use super::settings::{Axis, Load};
 use super::traffic::Traffic;
+use crate::args::buffers::Level;
 
 /// A figure of the paper, with those of its appendix that show the same for other traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use pipeline::{BlockingOptions, Consistency, Model, RapidOptions};
 
-use super::super::values::Level;
 use super::settings::{Load, Settings};
 use super::traffic::Traffic;
+use crate::args::buffers::Level;
 
 /// What each axis takes.
 #[derive(Clone, Debug)]

@@ -7,8 +7,8 @@ use pipeline::{BlockingOptions, Consistency, Model, RapidOptions, WhenFull};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::super::values::Level;
 use super::traffic::Traffic;
+use crate::args::buffers::Level;
 
 /// One place of the grid. What a model does not have, such as queues in RAPID, does nothing there.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

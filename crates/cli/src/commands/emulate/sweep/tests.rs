@@ -11,7 +11,6 @@ use pipeline::{
 };
 use roxmltree::Document;
 
-use super::super::values::Level;
 use super::args::SweepArgs;
 use super::charts::{Look, draw};
 use super::figures::{Figure, Study};
@@ -23,6 +22,7 @@ use super::runs::{Loaded, check, run_all};
 use super::settings::{Axis, Load, Settings};
 use super::traffic::Traffic;
 use super::{Task, different, run};
+use crate::args::buffers::Level;
 use crate::commands::Cli;
 
 /// All rows of a grid, without what depends on the machine.

@@ -1,12 +1,58 @@
-//! Values of options that a run and a sweep have in common.
+//! Buffers and consistency of pipelines.
 
 use std::fmt;
 use std::str::FromStr;
 
-use pipeline::Consistency;
+use clap::Args;
+use pipeline::{Consistency, RapidOptions};
 use serde::Serialize;
 
-use crate::args::number;
+use super::number;
+
+const BUFFERS: &str = "Buffers of the models";
+
+/// Buffers of RAPID, where all queues of flows are as long as dTable.
+#[derive(Args)]
+pub struct RapidArgs {
+    /// rapid: packets in the buffer for those sent back [default: 16]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
+    pub rb: Option<usize>,
+    /// rapid: packets in the PHV buffer [default: 32]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
+    pub pb: Option<usize>,
+    /// rapid: flows in dTable [default: 64]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = number(1..=8_192))]
+    pub dtable: Option<usize>,
+    /// rapid: packets in each of the two buffers of a ring node [default: 8]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
+    pub ring_buffer: Option<usize>,
+    /// rapid: updates after which a flow is blocked, or never [default: 4]
+    #[arg(help_heading = BUFFERS, long, value_name = "N|never", value_parser = threshold)]
+    pub blocking_threshold: Option<Threshold>,
+}
+
+impl RapidArgs {
+    /// These options; what is not given is `own`.
+    pub fn options(&self, own: RapidOptions) -> RapidOptions {
+        let flows = self.dtable.unwrap_or(own.dirty_table);
+        let ring = self.ring_buffer.unwrap_or(own.ring_from_ring);
+        RapidOptions {
+            resubmitted_buffer: self.rb.unwrap_or(own.resubmitted_buffer),
+            phv_buffer: self.pb.unwrap_or(own.phv_buffer),
+            dirty_table: flows,
+            block_queue: flows,
+            suspend_queue: flows,
+            schedule_queue: flows,
+            ring_from_pipeline: ring,
+            ring_from_ring: ring,
+            blocking_threshold: match &self.blocking_threshold {
+                Some(threshold) => threshold.0,
+                None => own.blocking_threshold,
+            },
+            consistency: own.consistency,
+        }
+    }
+}
 
 /// [`Consistency`] as options have it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
