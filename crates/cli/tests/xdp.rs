@@ -35,18 +35,16 @@ fn lan(label: &str) -> Option<Lan> {
     Some(lan)
 }
 
-fn start(lan: &Lan, arguments: &[&str]) -> Run {
+/// The program between the two interfaces of the gateway.
+fn between(lan: &Lan, program: &str) -> Command {
     let mut command = lan.gateway.command(env!("CARGO_BIN_EXE_paceline"));
-    command.current_dir(root()).args([
-        "run",
-        PROGRAM,
-        "--inside",
-        "in",
-        "--outside",
-        "out",
-        "--backend",
-        "xdp",
-    ]);
+    let place = ["--inside", "in", "--outside", "out", "--backend", "xdp"];
+    command.current_dir(root()).args(["run", program]).args(place);
+    command
+}
+
+fn start(lan: &Lan, arguments: &[&str]) -> Run {
+    let mut command = between(lan, PROGRAM);
     command.args(["--json", "-"]).args(arguments);
     Run::start(command)
 }
@@ -121,18 +119,8 @@ fn a_run_that_is_killed_leaves_no_program() {
 
 /// What a run that does not start says.
 fn refused(lan: &Lan, program: &str, strategy: &str) -> String {
-    let mut command = lan.gateway.command(env!("CARGO_BIN_EXE_paceline"));
-    command.current_dir(root()).args([
-        "run",
-        program,
-        "--inside",
-        "in",
-        "--outside",
-        "out",
-        "--backend",
-        "xdp",
-    ]);
-    let output = command.args(["--strategy", strategy, "--cores", "1"]).output().expect("it runs");
+    let output =
+        between(lan, program).args(["--strategy", strategy, "--cores", "1"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(2));
     stderr(&output)
 }

@@ -47,11 +47,9 @@ fn demo() -> Result<bool, Box<dyn Error>> {
     let (program, _) = lower(&path.display().to_string(), &text, &options)?;
     let compiled = compile(&program, Strategy::Scr)
         .map_err(|refusals| refusals.iter().map(|refusal| format!("{refusal}\n")).collect::<String>())?;
-    let folder = env::temp_dir().join(format!("paceline-scr-demo-{}", std::process::id()));
-    let object = clang::write(&compiled, &folder).and_then(|source| clang::build(&source)).map(fs::read);
-    // It is read by now.
-    let _ = fs::remove_dir_all(&folder);
-    let object = object??;
+    let folder = tempfile::tempdir()?;
+    let object = fs::read(clang::build(&clang::write(&compiled, folder.path())?)?)?;
+    drop(folder);
     let online = thread::available_parallelism()?.get() as u32;
     let cpus: Vec<u32> = (0..2).map(|replica| replica % online).collect();
     let rig = rig::Rig::new("scr-demo").ok_or("it takes network namespaces")?;

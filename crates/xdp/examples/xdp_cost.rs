@@ -9,7 +9,7 @@
 
 use std::error::Error;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use p4::interpret::Machine;
 use p4::ir::Program;
@@ -70,8 +70,8 @@ struct Measured {
 impl Measured {
     fn new(program: &Program, strategy: Strategy) -> Result<Measured, Box<dyn Error>> {
         let compiled = compile(program, strategy).map_err(|refusals| format!("{refusals:?}"))?;
-        let folder = Folder(std::env::temp_dir().join(format!("paceline-xdp-cost-{}", std::process::id())));
-        let object = fs::read(clang::build(&clang::write(&compiled, &folder.0)?)?)?;
+        let folder = tempfile::tempdir()?;
+        let object = fs::read(clang::build(&clang::write(&compiled, folder.path())?)?)?;
         Ok(Measured { program: program.clone(), compiled, object })
     }
 
@@ -107,15 +107,6 @@ impl Measured {
             least = least.min(sum as f64 / f64::from(samples));
         }
         Ok(least)
-    }
-}
-
-/// A folder that is gone afterwards.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

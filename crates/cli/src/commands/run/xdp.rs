@@ -1,9 +1,6 @@
 //! `paceline run PROGRAM.p4 --backend xdp`: a program in P4 in the kernel, between two interfaces.
 
-use std::env;
-use std::fs;
-use std::path::PathBuf;
-use std::process::{self, ExitCode};
+use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -97,8 +94,9 @@ pub fn command(args: &RunArgs, place: &Place<'_>) -> Result<ExitCode, Failure> {
         .map_err(Failure::usage)?;
     let reports = Reports::open(&[&args.chain.chain], None, args.json.as_deref())?;
     let program = read_program(&args.chain.chain, &[], &[])?;
-    let folder = Folder(env::temp_dir().join(format!("paceline-xdp-{}", process::id())));
-    let built = build(&program, strategy, &folder.0)?;
+    // Of this user alone: nobody else is to change the object between clang and the kernel.
+    let folder = tempfile::tempdir().map_err(Failure::usage)?;
+    let built = build(&program, strategy, folder.path())?;
     drop(folder);
     let cpus = cpus(args.chain.cores, most_cpus(&built.compiled))?;
     built.compiled.notes.iter().for_each(|note| eprintln!("note: {note}"));
@@ -220,13 +218,4 @@ fn text(report: &XdpRun) -> String {
         text += "note: replicas missed packets, so their states may differ\n";
     }
     text
-}
-
-/// A folder that is gone afterwards.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
