@@ -91,6 +91,30 @@ fn cpus(out: &mut Writer<'_>) {
     out.line("");
 }
 
+/// Keeps the packet whose first byte is at `at` as it came, for tests.
+fn witness(at: &str, out: &mut Writer<'_>) {
+    out.line("u32 which = sequence;");
+    out.line("u64 kept = length;");
+    out.line("BOUNDED(kept, WITNESS_BYTES);");
+    out.line("struct witness *w = sequence < witnesses ? map_lookup(&witness_map, &which) : 0;");
+    out.line(format!("if (w && kept && kept == length && !load_bytes(ctx, {at}, w->bytes, kept)) {{"));
+    out.line("w->time_ns = time_ns;");
+    out.line("w->port = port;");
+    out.line("w->length = kept;");
+    out.line("}");
+}
+
+/// What the header says whether items follow or not.
+fn header(to: &str, out: &mut Writer<'_>) {
+    out.line(format!("put32({to}, HISTORY_MAGIC);"));
+    out.line(format!("put32({to} + 4, HISTORY_VERSION << 24 | HISTORY_ETHERNET);"));
+    out.line(format!("put64({to} + 8, sequence);"));
+    out.line(format!("put64({to} + 16, time_ns);"));
+    out.line(format!("put64({to} + 24, LAYOUT);"));
+    out.line(format!("put16({to} + 40, replica);"));
+    out.line(format!("put16({to} + 42, port);"));
+}
+
 /// Writes what is in the sequencer's place where no history goes before packets: the header, without items, says when and by
 /// which port a packet came. It may run at several interfaces and queues at once.
 pub fn dispatch(names: &Names, strategy: Strategy, shards: &Shards, out: &mut Writer<'_>) {
@@ -139,26 +163,12 @@ pub fn dispatch(names: &Names, strategy: Strategy, shards: &Shards, out: &mut Wr
         out.line("u64 replica = sequence % replicas;");
     }
     out.line("BOUNDED(replica, MAX_RING_ITEMS);");
-    out.line("u32 which = sequence;");
-    out.line("u64 kept = length;");
-    out.line("BOUNDED(kept, WITNESS_BYTES);");
-    out.line("struct witness *w = sequence < witnesses ? map_lookup(&witness_map, &which) : 0;");
-    out.line("if (w && kept && kept == length && !load_bytes(ctx, HISTORY_BYTES, w->bytes, kept)) {");
-    out.line("w->time_ns = time_ns;");
-    out.line("w->port = port;");
-    out.line("w->length = kept;");
-    out.line("}");
+    witness("HISTORY_BYTES", out);
     out.line("data = (u8 *)(u64)ctx->data, end = (u8 *)(u64)ctx->data_end;");
     out.line("if (data + HISTORY_BYTES > end)");
     out.line("    return XDP_ABORTED;");
-    out.line("put32(data, HISTORY_MAGIC);");
-    out.line("put32(data + 4, HISTORY_VERSION << 24 | HISTORY_ETHERNET);");
-    out.line("put64(data + 8, sequence);");
-    out.line("put64(data + 16, time_ns);");
-    out.line("put64(data + 24, LAYOUT);");
+    header("data", out);
     out.line("put64(data + 32, 0);");
-    out.line("put16(data + 40, replica);");
-    out.line("put16(data + 42, port);");
     out.line("put32(data + 44, 0);");
     out.line("return redirect_map(&cpus, cpu_of[replica], XDP_DROP);");
     out.end();
@@ -197,32 +207,19 @@ pub fn write(item: &Item, out: &mut Writer<'_>) {
     out.line("struct state s = {};");
     out.line("arrive(&p, &s, data, end, port, time_ns);");
     out.line("keep(&p, q->item);");
-    out.line("u32 which = sequence;");
-    out.line("u64 length = end - data, kept = length;");
-    out.line("BOUNDED(kept, WITNESS_BYTES);");
-    out.line("struct witness *w = sequence < witnesses ? map_lookup(&witness_map, &which) : 0;");
-    out.line("if (w && kept && kept == length && !load_bytes(ctx, 0, w->bytes, kept)) {");
-    out.line("w->time_ns = time_ns;");
-    out.line("w->port = port;");
-    out.line("w->length = kept;");
-    out.line("}");
+    out.line("u64 length = end - data;");
+    witness("0", out);
     out.line("if (adjust_head(ctx, -(int)front_bytes)) {");
     out.line("q->no_room++;");
     out.line("return XDP_DROP;");
     out.line("}");
     out.line("u64 count = sequence < ring_items ? sequence : ring_items;");
     out.line("u32 replica = sequence % replicas & MAX_RING_ITEMS;");
-    out.line("put32(q->front, HISTORY_MAGIC);");
-    out.line("put32(q->front + 4, HISTORY_VERSION << 24 | HISTORY_ETHERNET);");
-    out.line("put64(q->front + 8, sequence);");
-    out.line("put64(q->front + 16, time_ns);");
-    out.line("put64(q->front + 24, LAYOUT);");
+    header("q->front", out);
     out.line("put16(q->front + 32, ITEM_BYTES);");
     out.line("put16(q->front + 34, ring_items);");
     out.line("put16(q->front + 36, count);");
     out.line("put16(q->front + 38, count ? (sequence - count) % ring_items : 0);");
-    out.line("put16(q->front + 40, replica);");
-    out.line("put16(q->front + 42, port);");
     out.line("if (store_bytes(ctx, 0, q->front, front_bytes))");
     out.line("    return XDP_ABORTED;");
     out.line("if (ring_items) {");
