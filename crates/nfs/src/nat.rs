@@ -585,10 +585,7 @@ impl Nat {
         let has_ports = meta.message == Message::None
             && meta.is_fragment == 0
             && matches!(meta.protocol, protocol::UDP | protocol::TCP);
-        if !has_ports || self.way(meta.src, meta.dst) != Way::Out {
-            return false;
-        }
-        if self.has_more && !self.is_without_more(meta) {
+        if self.has_more || !has_ports || self.way(meta.src, meta.dst) != Way::Out {
             return false;
         }
         state.follow(meta);

@@ -39,14 +39,6 @@ impl Nat {
         verdict
     }
 
-    /// Whether what is more than most NATs have says nothing of a packet that goes out.
-    #[inline(never)]
-    pub(super) fn is_without_more(&self, meta: &Meta) -> bool {
-        let to_fixed = || self.fixed.inside(Addr::v4(meta.dst), meta.protocol, meta.dst_port).is_some();
-        let is_clamped = self.mss > 0 && meta.opens();
-        !is_clamped && !to_fixed()
-    }
-
     /// From one side to the other, an external address included.
     fn crosses(&self, meta: &Meta) -> bool {
         let is_external = || {
