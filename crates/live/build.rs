@@ -8,7 +8,7 @@ use std::{env, fs};
 const PROGRAMS: [&str; 4] = ["steer", "source", "sink", "slow"];
 
 fn main() {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf");
     let objects = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     println!("cargo:rerun-if-changed={}", sources.display());
     println!("cargo:rerun-if-changed=build.rs");

@@ -118,7 +118,8 @@ impl Messages {
         header.msg_iovlen = 2;
         if has_control {
             header.msg_control = (&raw mut self.controls[at]).cast();
-            header.msg_controllen = size_of::<Control>();
+            // Its type is the C library's to say, as that of flags is below.
+            header.msg_controllen = size_of::<Control>() as _;
         }
     }
 
@@ -263,7 +264,7 @@ impl Link for PacketSocket {
                 self.fd.as_raw_fd(),
                 headers,
                 count as u32,
-                libc::MSG_DONTWAIT,
+                libc::MSG_DONTWAIT as _,
                 std::ptr::null_mut(),
             )
         };
@@ -285,7 +286,7 @@ impl Link for PacketSocket {
             // SAFETY: `count` messages were set up, whose parts outlive the call; the kernel only reads them.
             let sent = unsafe {
                 let headers = self.sent.headers.as_mut_ptr();
-                libc::sendmmsg(self.fd.as_raw_fd(), headers, count as u32, libc::MSG_DONTWAIT)
+                libc::sendmmsg(self.fd.as_raw_fd(), headers, count as u32, libc::MSG_DONTWAIT as _)
             };
             let done = match usize::try_from(sent) {
                 Ok(sent) => {

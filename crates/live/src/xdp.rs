@@ -74,6 +74,10 @@ pub use steering::{HostPort, OnDeath, Steered, Steering};
 pub use umem::Umem;
 pub(crate) use umem::{XDP_HEADROOM, page_bytes};
 
+/// The kernel's side of an XDP program in C, without libbpf: types, sections of maps, and helper
+/// functions. For programs that other crates compile.
+pub const BPF_HEADER: &str = include_str!("../bpf/bpf.h");
+
 /// Each of them may move to the thread that uses it.
 const _: () = {
     const fn is_send<T: Send>() {}

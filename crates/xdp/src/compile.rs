@@ -33,7 +33,7 @@ pub struct Compiled {
 
 /// Files that the C includes: name and text.
 pub const HEADERS: [(&str, &str); 2] =
-    [("bpf.h", include_str!("../../../bpf/bpf.h")), ("paceline.h", include_str!("paceline.h"))];
+    [("bpf.h", live::xdp::BPF_HEADER), ("paceline.h", include_str!("paceline.h"))];
 
 /// A program as C. Cost: its statements times the fields that its state depends on.
 ///

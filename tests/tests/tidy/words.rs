@@ -83,7 +83,7 @@ fn comments_say_who_and_stand_alone() {
 
 #[test]
 fn pages_and_examples_say_who() {
-    let others = ["examples", "bpf"].into_iter().flat_map(|folder| {
+    let others = ["examples", "crates/live/bpf"].into_iter().flat_map(|folder| {
         let entries = fs::read_dir(root().join(folder)).expect("a folder");
         entries.map(|entry| entry.expect("a folder entry").path()).filter(|path| path.is_file())
     });
