@@ -3,11 +3,14 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use engine::RunError;
+use engine::{RunError, nearest};
 use io::capture::CaptureError;
 use measure::TrialError;
 use miette::{Diagnostic, Report};
 use thiserror::Error;
+use traffic::ModelError;
+
+use crate::meant;
 
 /// Exit status of a check that found a difference: of `verify`, or between what a test file or a reference expects and
 /// what came.
@@ -80,6 +83,17 @@ impl Failure {
         Failure::Told(USAGE, plain(error))
     }
 
+    /// Why there is no such model of traffic, with the name that was probably meant.
+    pub fn model(error: ModelError) -> Failure {
+        let near = match &error {
+            ModelError::UnknownModel { name, known } => nearest(name, known.split(", ")),
+            ModelError::UnknownOption { option, known, .. } => nearest(option, known.split(", ")),
+            _ => None,
+        };
+        let tip = near.map_or_else(String::new, |near| format!("\nDid you mean `{near}`?"));
+        Failure::usage(format!("{error}{tip}"))
+    }
+
     /// Why a run has no outcome.
     pub fn of_run(error: RunError<Failure>) -> Failure {
         match error {
@@ -119,7 +133,11 @@ impl Failure {
 
     /// A capture that cannot be read to its end: cut short if it has whole packets.
     pub fn capture(error: CaptureError) -> Failure {
-        if error.whole_packets() > 0 { Failure::cut_short(error) } else { Failure::usage(error) }
+        match &error {
+            CaptureError::Open { path, .. } => Failure::usage(format!("{error}{}", meant::tip(path))),
+            error if error.whole_packets() > 0 => Failure::cut_short(error),
+            error => Failure::usage(error),
+        }
     }
 
     pub fn defect(error: impl ToString) -> Failure {

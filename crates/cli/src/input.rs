@@ -10,6 +10,7 @@ use io::Trace;
 use io::capture::{CaptureError, CaptureReader};
 
 use crate::failure::Failure;
+use crate::meant;
 use crate::progress::go_on;
 
 /// Reads a chain file, whose functions are those of `registry`.
@@ -33,7 +34,7 @@ pub fn read_text(what: &str, path: &Path) -> Result<String, Failure> {
     let name = path.display();
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes));
-    read.map_err(|error| Failure::usage(format!("cannot read {what} {name}: {error}")))?;
+    read.map_err(|error| Failure::usage(format!("cannot read {what} {name}: {error}{}", meant::tip(path))))?;
     if bytes.len() as u64 > MAX_TEXT_BYTES {
         let most = MAX_TEXT_BYTES >> 20;
         return Err(Failure::usage(format!("{what} {name} has more than {most} MiB\nIs it another file?")));
@@ -84,11 +85,16 @@ pub fn tell_remarks(reader: &CaptureReader) {
 /// Opens the capture.
 pub fn open_capture(path: &Path) -> Result<CaptureReader, Failure> {
     check_capture(path)?;
-    CaptureReader::open(path).map_err(Failure::usage)
+    CaptureReader::open(path).map_err(Failure::capture)
 }
 
-/// Checks that what is to be read as a capture is no chain.
+/// Checks that what is to be read as a capture is there, and is no chain.
 pub fn check_capture(path: &Path) -> Result<(), Failure> {
+    if path != "-"
+        && let Err(source) = fs::metadata(path)
+    {
+        return Err(Failure::capture(CaptureError::Open { path: path.into(), source }));
+    }
     let name = path.display();
     match is_chain(path) {
         false => Ok(()),

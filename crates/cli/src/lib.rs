@@ -26,6 +26,7 @@ mod failure;
 mod filter;
 mod input;
 mod machine;
+mod meant;
 mod object;
 mod output;
 mod page;

@@ -570,8 +570,8 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// The choice that `name` was probably meant to be.
-fn nearest<'a>(name: &str, choices: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+/// The choice that `name` was probably meant to be; `None` where no choice is like it. For errors about names that there are not.
+pub fn nearest<'a>(name: &str, choices: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // Case and the word's joint are what one gets wrong without a slip of the finger.
     let plain = |text: &str| text.to_lowercase().replace('_', "-");
     let name = plain(name);

@@ -134,7 +134,7 @@ pub fn command(args: &BenchDyssectArgs, registry: &Registry) -> Result<ExitCode,
     let of = |exponent: f64| -> Result<Trace, Failure> {
         let (flows, packets) = (args.flows, args.packets);
         let model = format!("zipf:flows={flows},a={exponent},packets={packets},gap-ns={GAP_NS},seed=1");
-        generate(&Model::parse(&model).map_err(Failure::usage)?, &progress.stop)
+        generate(&Model::parse(&model).map_err(Failure::model)?, &progress.stop)
     };
     let trace = of(1.1)?;
     let shards = shard_costs(&chain, &trace, args, &progress.stop)?;
