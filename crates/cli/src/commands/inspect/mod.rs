@@ -1,6 +1,8 @@
 //! `paceline inspect`: what is in a capture.
 
 mod chart;
+mod page;
+mod rows;
 mod text;
 
 use std::collections::BTreeMap;
@@ -19,7 +21,7 @@ use wire::{Malformed, Stamper};
 
 use crate::failure::Failure;
 use crate::input::open_capture;
-use crate::output::Reports;
+use crate::output::{self, Reports};
 use crate::progress::{Bar, go_on, interruptible};
 
 #[derive(Args)]
@@ -33,10 +35,14 @@ pub struct InspectArgs {
     /// Write the result as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write a page with findings, charts and tables. One file that needs no other, with the JSON in it
+    #[arg(long, value_name = "OUT.html")]
+    pub report: Option<PathBuf>,
 }
 
 pub fn command(args: &InspectArgs, _: &Registry) -> Result<ExitCode, Failure> {
-    let reports = Reports::open(&[&args.pcap], None, args.json.as_deref())?;
+    let documents = [("--json", args.json.as_deref()), ("--report", args.report.as_deref())];
+    let reports = Reports::open_documents(&[&args.pcap], &documents)?;
     let mut reader = open_capture(&args.pcap)?;
     let progress = interruptible(None);
     let ChecksumSample { verified, decided_by, .. } = Checksums::Auto.decide(&mut reader);
@@ -61,7 +67,8 @@ pub fn command(args: &InspectArgs, _: &Registry) -> Result<ExitCode, Failure> {
     let mut text = text::render(&args.pcap, &inspection.profile, &inspection.oddities, inspection.complete);
     text += &text::checksums(&inspection.checksums);
     text += &text::fragments(inspection.profile.protocols.fragments, &inspection.fragments);
-    reports.write(&inspection, &text)?;
+    let json = output::json(&inspection)?;
+    reports.write_documents(&[&|| json.clone(), &|| page::render(&args.pcap, &inspection)], &text)?;
     match input_error {
         Some(error) => Err(Failure::cut_short(error)),
         None => Ok(ExitCode::SUCCESS),

@@ -1,6 +1,7 @@
 //! `paceline verify`: a strategy on many cores against one.
 
 mod outcome;
+mod page;
 mod report;
 mod text;
 mod words;
@@ -19,7 +20,7 @@ use crate::args::{
     self, CardArgs, ChainArgs, HistoryArgs, Packets, ReloadArgs, Setting, StrategyArg, TableArgs,
 };
 use crate::failure::Failure;
-use crate::output::Reports;
+use crate::output::{self, Reports};
 use crate::progress::interruptible;
 
 #[derive(Args)]
@@ -33,6 +34,9 @@ pub struct VerifyArgs {
     /// Write the result as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write a page with the findings, and what was compared and what was not. One file that needs no other, with the JSON in it
+    #[arg(long, value_name = "OUT.html")]
+    pub report: Option<PathBuf>,
     /// Simulate the cores: they take turns on one thread, in an order that SEED draws and that is the same each time
     #[arg(long, value_name = "SEED")]
     pub simulate: Option<u64>,
@@ -63,7 +67,8 @@ pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failu
     let plan = args.reload.cores(Plan { simulation: args.simulate, ..plan }, &chain)?;
     let reloads = args.reload.reloads((&chain, &plan), &args.card, &args.tables, registry)?;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
-    let reports = Reports::open(&inputs, None, args.json.as_deref())?;
+    let documents = [("--json", args.json.as_deref()), ("--report", args.report.as_deref())];
+    let reports = Reports::open_documents(&inputs, &documents)?;
     let progress = interruptible(None);
     if args.answer && (args.reload.is_given() || matches!(packets, Packets::External(_))) {
         return Err(Failure::usage(
@@ -95,7 +100,9 @@ pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failu
     let last = reloads[..verified.reloads.len()].last();
     let (chain, plan) = last.map_or((chain, plan), |last| (last.chain.clone(), last.plan.clone()));
     let text = text::render(&chain, &plan, &verified) + &SeedReport::new(&chain).text();
-    reports.write(&VerifyReport::new(&chain, &plan, &verified), &text)?;
+    let report = VerifyReport::new(&chain, &plan, &verified);
+    let json = output::json(&report)?;
+    reports.write_documents(&[&|| json.clone(), &|| page::render(&report, &text)], &text)?;
     let outcome = Outcome::of(&verified);
     match verified.input_error {
         Some(error) if outcome == Outcome::CutShort => Err(Failure::cut_short(error)),

@@ -14,180 +14,180 @@ use super::words::{describe, promise};
 #[derive(Serialize, JsonSchema)]
 pub struct VerifyReport {
     /// Version of Paceline.
-    paceline: &'static str,
+    pub(super) paceline: &'static str,
     /// Name of the chain.
-    chain: String,
+    pub(super) chain: String,
     /// The strategy compared with `single`.
-    strategy: &'static str,
+    pub(super) strategy: &'static str,
     /// Its cores.
-    cores: usize,
+    pub(super) cores: usize,
     /// The seed of a simulation, in which the cores took turns on one thread; null where each had a thread.
-    simulated: Option<u64>,
+    pub(super) simulated: Option<u64>,
     /// What functions drew from, in both runs.
-    seed: SeedReport,
+    pub(super) seed: SeedReport,
     /// How it ended. The exit status says the same.
-    outcome: Outcome,
+    pub(super) outcome: Outcome,
     /// What need not be the same, in words; empty if everything has to be, or something differs.
-    up_to: Vec<&'static str>,
+    pub(super) up_to: Vec<&'static str>,
     /// Whether every answer, byte and state was compared, and none left out or excused: given what full tables and empty pools
     /// turned away.
-    exact: bool,
+    pub(super) exact: bool,
     /// Whether everything that has to be the same is, over the whole input, which has packets.
     pub holds: bool,
     /// Whether all that was compared is the same: of an input that is cut short, up to there.
-    same: bool,
+    pub(super) same: bool,
     /// Packets compared.
-    packets: u64,
+    pub(super) packets: u64,
     /// Packets with another verdict or other bytes.
-    different: u64,
+    pub(super) different: u64,
     /// The first of them.
-    first: Option<Different>,
+    pub(super) first: Option<Different>,
     /// Each function's state at the end, less those whose states cores share.
-    digests: Vec<Digests>,
+    pub(super) digests: Vec<Digests>,
     /// Functions whose states differ and need not be the same, since packets judged alone came to them.
-    uncompared: Vec<String>,
+    pub(super) uncompared: Vec<String>,
     /// Functions whose states all cores share, and what was checked of them instead; with those that see edits
     /// that nobody can tell.
-    shared: Vec<Shared>,
+    pub(super) shared: Vec<Shared>,
     /// Functions that take header fields from a pool and have no judge: answers are compared without those.
-    allocated: Vec<Allocated>,
+    pub(super) allocated: Vec<Allocated>,
     /// Events that count what was taken from a pool, and differ. They are no difference.
-    allocation_events: Vec<CountedEvent>,
+    pub(super) allocation_events: Vec<CountedEvent>,
     /// Functions that take header fields from a pool, before a judge of each run: packets are compared with those renamed.
-    judged: Vec<JudgedFunction>,
+    pub(super) judged: Vec<JudgedFunction>,
     /// Packets that were answered as each run sent them, with `--answer`; else null. They are numbered with the answers.
-    answered: Option<AnsweredPackets>,
+    pub(super) answered: Option<AnsweredPackets>,
     /// What must hold between a function's flows and does not.
-    broken: Vec<String>,
+    pub(super) broken: Vec<String>,
     /// Functions whose table was full at some time.
-    filled: Vec<String>,
+    pub(super) filled: Vec<String>,
     /// Functions whose pool was empty at some time, such as a NAT that ran out of ports.
-    exhausted: Vec<String>,
+    pub(super) exhausted: Vec<String>,
     /// Whether `single` had no full tables and empty pools of its own, but turned away what the strategy's turned away.
-    told: bool,
+    pub(super) told: bool,
     /// What is odd about the input, in sentences.
-    oddities: Vec<String>,
+    pub(super) oddities: Vec<String>,
     /// Packets that left after a later one of their flow; null where the strategy promises no order.
-    out_of_order: Option<u64>,
+    pub(super) out_of_order: Option<u64>,
     /// Moves of what the strategy moves with its flows: entries of the indirection table, shards, values of the hash.
-    moves: u64,
+    pub(super) moves: u64,
     /// What the strategy counts of its own, each by its name.
-    counters: BTreeMap<&'static str, u64>,
+    pub(super) counters: BTreeMap<&'static str, u64>,
     /// What became of packets because of their history; null unless they came with one.
-    history: Option<HistoryVerified>,
+    pub(super) history: Option<HistoryVerified>,
     /// Where another chain took over, and what it went on with in both runs; all else is told of the last chain.
-    reloads: Vec<ReloadReport>,
+    pub(super) reloads: Vec<ReloadReport>,
     /// What ran the chain; null unless the strategy has others run it.
-    changes: Option<ChangesReport>,
+    pub(super) changes: Option<ChangesReport>,
     /// Why the input was not processed to its end, if so.
-    error: Option<String>,
+    pub(super) error: Option<String>,
 }
 
 /// What was lost of packets that came with history.
 #[derive(Serialize, JsonSchema)]
-struct HistoryVerified {
+pub(super) struct HistoryVerified {
     /// What the cores counted.
     #[serde(flatten)]
-    report: HistoryReport,
+    pub(super) report: HistoryReport,
     /// Packets that no core got, neither themselves nor in another's history.
-    lost_to_all: u64,
+    pub(super) lost_to_all: u64,
     /// Packets that some replica missed and another did not, each as often as it was missed.
-    diverged: u64,
+    pub(super) diverged: u64,
 }
 
 /// A function whose states all cores share.
 #[derive(Serialize, JsonSchema)]
-struct Shared {
+pub(super) struct Shared {
     /// What the chain calls the function.
-    function: String,
+    pub(super) function: String,
     /// What it promises, in words; or that it was not compared, and why.
-    promise: String,
+    pub(super) promise: String,
     /// Why that does not hold; null if it does.
-    failure: Option<String>,
+    pub(super) failure: Option<String>,
     /// Why that does not hold where it need not, since the function's table was full; else null.
-    excused: Option<String>,
+    pub(super) excused: Option<String>,
 }
 
 /// A function that takes header fields from a pool, which each core has of its own.
 #[derive(Serialize, JsonSchema)]
-struct Allocated {
+pub(super) struct Allocated {
     /// What the chain calls the function.
-    function: String,
+    pub(super) function: String,
     /// The fields.
-    fields: Vec<&'static str>,
+    pub(super) fields: Vec<&'static str>,
 }
 
 /// A function that takes header fields from a pool, and what its judge found in each run.
 #[derive(Serialize, JsonSchema)]
-struct JudgedFunction {
+pub(super) struct JudgedFunction {
     /// What the chain calls the function.
-    function: String,
+    pub(super) function: String,
     /// Why it was not judged; null if it was.
-    not_judged: Option<String>,
+    pub(super) not_judged: Option<String>,
     /// Packets that have the same answer but for what was taken.
-    renamed: u64,
+    pub(super) renamed: u64,
     /// Packets that mean another allocation in the other run, or none: of the capture, for an external endpoint which is another's,
     /// or nobody's, there; answers of a backend to which the same client has a connection of its own. The judge of each run alone
     /// says whether its answer is right.
-    alone: u64,
+    pub(super) alone: u64,
     /// Packets that were not compared, since packets judged alone had come for the same inside end.
-    touched: u64,
+    pub(super) touched: u64,
     /// Packets that were not compared, since the order in which cores came to packets in flight decides.
-    in_flight: u64,
+    pub(super) in_flight: u64,
     /// Packets that one run alone refused, since its pool was empty.
-    refused: u64,
+    pub(super) refused: u64,
     /// Packets that may have ended before they came to the function: they were not judged.
-    unattributed: u64,
+    pub(super) unattributed: u64,
     /// What a judge found wrong, in sentences.
-    wrong: Vec<String>,
+    pub(super) wrong: Vec<String>,
 }
 
 /// Packets that were answered under the strategy.
 #[derive(Serialize, JsonSchema)]
-struct AnsweredPackets {
+pub(super) struct AnsweredPackets {
     /// Answers to packets that went out, in the endpoints that they had then, or to a backend.
-    answered: u64,
+    pub(super) answered: u64,
     /// Answers that there were not, since their packets did not go out: a frame without meaning stands for each.
-    unsent: u64,
+    pub(super) unsent: u64,
     /// Packets of the capture for external addresses, or from backends, which were left out.
-    left_out: u64,
+    pub(super) left_out: u64,
 }
 
 /// How often an event was counted that depends on what was taken from a pool, such as ports of the other parity.
 #[derive(Serialize, JsonSchema)]
-struct CountedEvent {
+pub(super) struct CountedEvent {
     /// What the chain calls the function.
-    function: String,
+    pub(super) function: String,
     /// The event.
-    event: &'static str,
+    pub(super) event: &'static str,
     /// How often under `single`.
-    single: u64,
+    pub(super) single: u64,
     /// How often under the other strategy.
-    other: u64,
+    pub(super) other: u64,
 }
 
 /// A packet with two answers.
 #[derive(Serialize, JsonSchema)]
-struct Different {
+pub(super) struct Different {
     /// Its number in the capture, from 1.
-    packet: u64,
+    pub(super) packet: u64,
     /// Its flow; null if it is not IP or is malformed.
-    flow: Option<String>,
+    pub(super) flow: Option<String>,
     /// What `single` answers, in words.
-    single: String,
+    pub(super) single: String,
     /// What the other strategy answers.
-    other: String,
+    pub(super) other: String,
 }
 
 /// Hashes of a function's live flows, hexadecimal.
 #[derive(Serialize, JsonSchema)]
-struct Digests {
+pub(super) struct Digests {
     /// What the chain calls the function.
-    function: String,
+    pub(super) function: String,
     /// Under `single`.
-    single: String,
+    pub(super) single: String,
     /// Under the other strategy.
-    other: String,
+    pub(super) other: String,
 }
 
 impl VerifyReport {

@@ -7,7 +7,7 @@ use engine::{
     Verified, Wrong,
 };
 
-use super::words::{describe, promise};
+use super::words::{self, describe, promise};
 use crate::output::{count, plural, table};
 
 /// The outcome, what differs, what is not promised, and each function's state.
@@ -151,12 +151,12 @@ fn judged(judged: &Judged) -> String {
         text += &format!(" WRONG under {strategy}: {function}: {answers}, the first: {first}\n");
     }
     let notes = [
-        (*renamed, "compared with what it allocated renamed"),
-        (*alone, "judged alone: in the other run what they are for is another's, or nobody's"),
-        (*touched, "not compared: packets judged alone had come for the same inside end"),
-        (*in_flight, "not compared: right in either order of packets in flight"),
-        (*refused, "refused in one run alone, whose pool was empty"),
-        (*unattributed, "not judged: they may have ended before they came to it"),
+        (*renamed, words::RENAMED),
+        (*alone, words::ALONE),
+        (*touched, words::TOUCHED),
+        (*in_flight, words::IN_FLIGHT),
+        (*refused, words::REFUSED),
+        (*unattributed, words::UNATTRIBUTED),
     ];
     for (packets, what) in notes.iter().filter(|(packets, _)| *packets > 0) {
         text += &format!(" {function}: {} {what}\n", plural(*packets, "packet"));

@@ -4,6 +4,14 @@ use engine::{Answer, Chain, Plan, SharedCheck};
 use io::{EngineDrop, Fate};
 use nf::WhenShared;
 
+// What became of packets of a function that allocates, before a judge of each run.
+pub const RENAMED: &str = "compared with what it allocated renamed";
+pub const ALONE: &str = "judged alone: in the other run what they are for is another's, or nobody's";
+pub const TOUCHED: &str = "not compared: packets judged alone had come for the same inside end";
+pub const IN_FLIGHT: &str = "not compared: right in either order of packets in flight";
+pub const REFUSED: &str = "refused in one run alone, whose pool was empty";
+pub const UNATTRIBUTED: &str = "not judged: they may have ended before they came to it";
+
 /// What a function promises that is not compared packet by packet, in words.
 pub fn promise(plan: &Plan, check: &SharedCheck) -> String {
     match (check.promise, &check.behind) {
