@@ -40,6 +40,10 @@ mod frames;
 mod function_from_outside;
 #[path = "guarded.rs"]
 mod guarded;
+#[path = "html.rs"]
+mod html;
+#[path = "installed.rs"]
+mod installed;
 #[path = "iperf.rs"]
 mod iperf;
 #[path = "jumbo.rs"]
@@ -78,6 +82,8 @@ mod queues;
 mod referred;
 #[path = "report.rs"]
 mod report;
+#[path = "self_test.rs"]
+mod self_test;
 #[path = "service.rs"]
 mod service;
 #[path = "sides.rs"]

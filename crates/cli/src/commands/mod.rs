@@ -32,16 +32,20 @@ macro_rules! commands {
 }
 
 pub mod bench;
+pub mod completions;
 pub mod ctl;
 pub mod emulate;
 pub mod generate;
 pub mod inspect;
+pub mod man;
+pub mod new;
 pub mod nfs;
 pub mod p4;
 pub mod plan;
 pub mod rtl;
 pub mod run;
 pub mod schema;
+pub mod self_test;
 pub mod sequence;
 pub mod sweep;
 pub mod top;
@@ -86,6 +90,8 @@ commands! {
         Sequence(sequence::SequenceArgs),
         /// List the network functions, or explain one: options, key and sizes
         Nfs(nfs::NfsArgs),
+        /// Make a crate with a network function of your own
+        New(new::NewArgs),
         /// Say which strategy to use on how many cores: measures what a packet costs here, and predicts
         Plan(plan::PlanArgs),
         /// Write what chain files may say as JSON Schema, for editors
@@ -96,8 +102,14 @@ commands! {
         Rtl(rtl::RtlArgs),
         /// Emulate stateful pipelines in hardware, cycle by cycle
         Emulate(emulate::EmulateArgs),
+        /// Show that what is installed works on this machine
+        SelfTest(self_test::SelfTestArgs),
         /// Measure on this machine
         Bench(bench::BenchArgs),
+        /// Write what a shell needs to complete the command line
+        Completions(completions::CompletionsArgs),
+        /// Write the manual's pages
+        Man(man::ManArgs),
     }
 }
 
