@@ -47,12 +47,12 @@ image() {
     say "$out/paceline-image.tar"
 }
 
-# Runs the self-test in a root, with what the kernel shows of itself.
+# Runs the self-test in a root, with what the kernel shows of itself and its devices, as containers have them.
 in_root() { # root
-    mkdir -p "$1/proc" "$1/sys" "$1/tmp"
+    mkdir -p "$1/proc" "$1/sys" "$1/dev" "$1/tmp"
     # shellcheck disable=SC2016
     unshare --mount --pid --fork bash -c '
-        mount -t proc proc "$1/proc" && mount -t sysfs sysfs "$1/sys" && mount -t tmpfs tmpfs "$1/tmp" &&
+        mount -t proc proc "$1/proc" && mount -t sysfs sysfs "$1/sys" && mount --bind /dev "$1/dev" && mount -t tmpfs tmpfs "$1/tmp" &&
             exec chroot "$1" /usr/bin/paceline self-test' _ "$1"
 }
 
