@@ -46,7 +46,7 @@ const BANNED_IN_FUNCTIONS: [&str; 9] = [
 ];
 
 /// Crates from the bottom up. Each may use those before it, less the exceptions below.
-const LAYERS: [&str; 23] = [
+const LAYERS: [&str; 24] = [
     "wire",
     "nf",
     "sequencer",
@@ -60,6 +60,7 @@ const LAYERS: [&str; 23] = [
     "io",
     "live",
     "telemetry",
+    "dashboard",
     "engine",
     "stock",
     "traffic",

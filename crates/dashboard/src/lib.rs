@@ -1,0 +1,25 @@
+//! The web page of a run: what its cores count, shown in a browser while the run goes on.
+//!
+//! ```text
+//!  Telemetry ── snapshot, once a second ──► Watch ──► View ── JSON ──► GET /events: server-sent events
+//!                                                                      GET /: the page, one file
+//! ```
+//!
+//! [`Dashboard`] is the server. It has one thread, which reads what the cores publish ([`telemetry`]) and answers all
+//! clients: no core waits for it, and no client can hold a run up. A [`View`] is all that the page shows, with rates and
+//! sentences worked out here, so that the page only draws. The page is built from `web/` and checked in as `page.html`.
+
+mod hosts;
+mod log;
+mod server;
+mod view;
+mod warnings;
+mod watch;
+
+pub use hosts::Hosts;
+pub use server::{CLIENTS_MAX, Dashboard};
+pub use view::{
+    CoreView, DropView, EventView, FunctionView, InterfaceView, LogEntry, Point, StrategyView, TableView,
+    Verdict, View,
+};
+pub use watch::Watch;

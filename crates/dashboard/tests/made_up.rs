@@ -1,0 +1,149 @@
+//! A made-up run with a bit of everything, and requests to its dashboard.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use paceline_dashboard::{Dashboard, Hosts};
+use telemetry::{
+    CoreCounts, CoreWriter, FunctionCounts, FunctionLayout, InterfaceSnapshot, Layout, StrategySnapshot,
+    Telemetry,
+};
+
+/// How long a test waits for what has to come at once or with the next message.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct Run {
+    pub telemetry: Arc<Telemetry>,
+    writers: Vec<CoreWriter>,
+    step: u64,
+}
+
+impl Run {
+    pub fn new() -> Run {
+        let function = |name: &str, drop_reasons: &[&str], events: &[&str]| FunctionLayout {
+            name: name.to_owned(),
+            drop_reasons: drop_reasons.iter().map(|name| (*name).to_owned()).collect(),
+            events: events.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let layout = Layout {
+            chain: "edge".to_owned(),
+            strategy: "rsspp".to_owned(),
+            strategy_events: vec!["bursts".to_owned()],
+            malformed: vec!["ip-version".to_owned()],
+            drops_malformed: true,
+            functions: vec![
+                function("access-list", &["denied"], &["rule-3-matches"]),
+                function("nat", &["no-port", "table-full"], &["mappings-made"]),
+            ],
+        };
+        let telemetry = Arc::new(Telemetry::new(layout, 2));
+        telemetry.tell_interfaces(|| {
+            let interface = |name: &str, lost| InterfaceSnapshot {
+                name: name.to_owned(),
+                received: 1_200_000,
+                received_bytes: 900_000_000,
+                sent: 1_100_000,
+                sent_bytes: 800_000_000,
+                lost: vec![("queue-full", lost)],
+                overflowed: lost,
+            };
+            vec![interface("inside0", 0), interface("outside0", 1_234)]
+        });
+        telemetry.tell_strategy(|| StrategySnapshot {
+            runs: "rsspp".to_owned(),
+            cores: 2,
+            active_cores: Some(2),
+            looks: 120,
+            moves: 7,
+            ..StrategySnapshot::default()
+        });
+        let writers = (0..2).map(|core| telemetry.writer(core).expect("a writer")).collect();
+        telemetry.begin();
+        let mut run = Run { telemetry, writers, step: 0 };
+        run.step();
+        run
+    }
+
+    /// Counts some more.
+    pub fn step(&mut self) {
+        self.step += 1;
+        let n = self.step;
+        for (core, writer) in self.writers.iter_mut().enumerate() {
+            let packets = n * [90_000, 30_000][core];
+            writer.core(&CoreCounts {
+                packets,
+                bytes: 700 * packets,
+                batches: packets / 60,
+                busy_ns: n * [97_000_000, 31_000_000][core],
+                forward: packets - packets / 10,
+                dropped_by_function: packets / 10 - n,
+                dropped_malformed: n,
+                moved_in: 3,
+                moved_out: 4,
+                queue_depth: 17,
+                ..CoreCounts::default()
+            });
+            writer.malformed(&[n]);
+            writer.strategy(|_| n);
+            let counts = FunctionCounts { packets, forward: packets, ..FunctionCounts::default() };
+            writer.function(0, &counts, &[packets / 40], &[n * 12]);
+            let live = [45_000 + 200 * n, 20_000][core];
+            let counts = FunctionCounts { live, capacity: 65_536, created: live, ..counts };
+            writer.function(1, &counts, &[0, packets / 20], &[live]);
+        }
+    }
+
+    pub fn dashboard(&self) -> Dashboard {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        Dashboard::on(listener, Arc::clone(&self.telemetry), Hosts::of("127.0.0.1:0")).expect("a dashboard")
+    }
+}
+
+/// A connection that has said this much.
+pub fn connect(address: SocketAddr, head: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a bounded wait");
+    stream.write_all(head.as_bytes()).expect("sent");
+    stream
+}
+
+/// The whole answer to a request: its head and its body.
+pub fn ask(address: SocketAddr, head: &str) -> (String, String) {
+    let mut answer = String::new();
+    connect(address, head).read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    (head.to_owned(), body.to_owned())
+}
+
+/// A stream of messages, whose head has been read.
+pub struct Messages {
+    stream: TcpStream,
+    read: String,
+}
+
+impl Messages {
+    pub fn listen(address: SocketAddr) -> Messages {
+        let stream = connect(address, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        Messages { stream, read: String::new() }
+    }
+
+    /// The next message's JSON; `None` at the end of the stream.
+    pub fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some(begin) = self.read.find("data: ")
+                && let Some(len) = self.read[begin..].find("\n\n")
+            {
+                let message = self.read[begin + 6..begin + len].to_owned();
+                self.read.drain(..begin + len + 2);
+                return Some(message);
+            }
+            let mut piece = [0; 4096];
+            match self.stream.read(&mut piece) {
+                Ok(0) | Err(_) => return None,
+                Ok(read) => self.read.push_str(&String::from_utf8_lossy(&piece[..read])),
+            }
+        }
+    }
+}

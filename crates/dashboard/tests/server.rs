@@ -1,0 +1,120 @@
+//! The server, as browsers, strangers and floods meet it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use paceline_dashboard::CLIENTS_MAX;
+
+use super::made_up::{Messages, Run, ask, connect};
+
+fn get(path: &str, host: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")
+}
+
+#[test]
+fn the_page_comes_whole_with_a_policy_that_lets_it_run_alone() {
+    let dashboard = Run::new().dashboard();
+    let (head, body) = ask(dashboard.address(), &get("/", "127.0.0.1"));
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(body.starts_with("<!DOCTYPE html>") && body.trim_end().ends_with("</html>"));
+    let head = head.to_ascii_lowercase();
+    for header in [
+        "content-security-policy: default-src 'none'; script-src 'sha256-",
+        "frame-ancestors 'none'",
+        "cross-origin-resource-policy: same-origin",
+        "x-content-type-options: nosniff",
+        "referrer-policy: no-referrer",
+        "cache-control: no-store",
+    ] {
+        assert!(head.contains(header), "{header}: {head}");
+    }
+    assert!(!head.contains("access-control-"), "no other page may read this one: {head}");
+    // One file that needs no other.
+    assert!(!body.contains("src=\"") && !body.contains("href=\"http") && !body.contains("@import"));
+}
+
+#[test]
+fn what_is_not_there_and_who_is_not_meant_is_refused() {
+    let dashboard = Run::new().dashboard();
+    let cases = [
+        (get("/", "evil.example"), "421 "),
+        (get("/events", "evil.example"), "421 "),
+        (get("/events", "localhost.evil.example:80"), "421 "),
+        ("GET / HTTP/1.0\r\n\r\n".to_owned(), "400 "),
+        (get("/metrics", "localhost"), "404 "),
+        (get("/../etc/passwd", "localhost"), "404 "),
+        ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n".to_owned(), "405 "),
+        (
+            "OPTIONS /events HTTP/1.1\r\nHost: localhost\r\nOrigin: http://a.example\r\n\r\n".to_owned(),
+            "405 ",
+        ),
+        ("\u{1}\u{2}\r\n\r\n".to_owned(), "400 "),
+    ];
+    for (request, status) in cases {
+        let (head, _) = ask(dashboard.address(), &request);
+        assert!(
+            head.split_once(' ').is_some_and(|(_, rest)| rest.starts_with(status)),
+            "{request:?}: {head}"
+        );
+        assert!(!head.to_ascii_lowercase().contains("access-control-"), "{head}");
+    }
+}
+
+#[test]
+fn messages_come_each_second_and_the_last_one_says_so() {
+    let mut run = Run::new();
+    let dashboard = run.dashboard();
+    let mut messages = Messages::listen(dashboard.address());
+    let first = messages.next().expect("a message");
+    assert!(first.contains("\"chain\":\"edge\"") && first.contains("\"has_ended\":false"), "{first}");
+    run.step();
+    let second = messages.next().expect("another message");
+    assert!(second.contains("\"packets\":240000"), "{second}");
+    assert!(second.contains("% is dropped, most of it for table-full by nat."), "{second}");
+    run.step();
+    drop(dashboard);
+    let mut last = String::new();
+    while let Some(message) = messages.next() {
+        last = message;
+    }
+    assert!(last.contains("\"has_ended\":true") && last.contains("\"packets\":360000"), "{last}");
+}
+
+/// Anyone who reaches the port can fill all places, by saying nothing, or by asking and never reading. A client that comes
+/// then is answered all the same, and the run ends at once.
+#[test]
+fn a_flood_of_silent_and_slow_clients_keeps_nobody_out() {
+    let dashboard = Run::new().dashboard();
+    let address = dashboard.address();
+    let silent: Vec<TcpStream> = (0..CLIENTS_MAX).map(|_| connect(address, "")).collect();
+    let deaf: Vec<TcpStream> =
+        (0..4 * CLIENTS_MAX).map(|_| connect(address, &get("/events", "localhost"))).collect();
+    let (head, _) = ask(address, &get("/", "localhost"));
+    assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+    assert!(Messages::listen(address).next().is_some());
+    // Those that lost their places are disconnected.
+    for mut client in silent {
+        // Sooner than any that may say nothing for ten seconds.
+        client.set_read_timeout(Some(Duration::from_secs(5))).expect("a bounded wait");
+        let read = client.read(&mut [0; 16]);
+        assert!(!read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "it still has a place");
+    }
+    let begin = Instant::now();
+    drop(dashboard);
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    drop(deaf);
+}
+
+#[test]
+fn a_head_without_an_end_is_refused() {
+    let dashboard = Run::new().dashboard();
+    let long = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(200 << 10));
+    let mut stream = TcpStream::connect(dashboard.address()).expect("a connection");
+    // The server may close in the middle of it.
+    let _ = stream.write_all(long.as_bytes());
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+}

@@ -1,0 +1,2 @@
+// Style sheets are bundled, and export nothing.
+declare module "*.css";
