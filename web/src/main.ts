@@ -63,6 +63,8 @@ const percentAxis = (height: number): string => `${height}%`;
 const rates = new Chart(byId("rates"), [{ colour: "--first", isDashed: false }, { colour: "--second", isDashed: true }], rate, null);
 const load = new Chart(byId("load"), [{ colour: "--first", isDashed: false }], percentAxis, 100);
 
+/** The run's seconds in the newest message; 0 before the first one. */
+let seen = 0;
 let points: Point[] = [];
 let lastLogged = 0;
 
@@ -201,7 +203,6 @@ function showLog({ log }: View): void {
 
 function connect(): void {
   const source = new EventSource("/events");
-  let seen = 0;
   source.onmessage = (message: MessageEvent<string>) => {
     const view = JSON.parse(message.data) as View;
     // Another run listens here by now.
@@ -219,7 +220,8 @@ function connect(): void {
   };
   source.onerror = () => {
     document.body.dataset["state"] = "lost";
-    write("connection", seen === 0 ? "The run does not answer. Trying again." : "The run does not answer: this is what was seen last. Trying again.");
+    const last = seen === 0 ? "" : " This is what was seen last.";
+    write("connection", `The run does not answer; trying again.${last}`);
     // A refusal ends it for the browser; the run may have room again later.
     if (source.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
   };

@@ -117,9 +117,13 @@ function unnamed() {
     if (!table.caption?.textContent) found.push("a table without a caption");
     if ([...table.querySelectorAll("th")].some((heading) => !heading.scope)) found.push("a heading without a scope");
   }
-  if (document.querySelectorAll("h1").length !== 1 || document.querySelectorAll("main").length !== 1) found.push("one h1, one main");
+  for (const one of ["h1", "main"]) {
+    if (document.querySelectorAll(one).length !== 1) found.push(`${document.querySelectorAll(one).length} of ${one}`);
+  }
   const levels = [...document.querySelectorAll("h1,h2,h3")].map((heading) => Number(heading.tagName[1]));
-  levels.forEach((level, index) => index > 0 && level > levels[index - 1] + 1 && found.push(`h${level} after h${levels[index - 1]}`));
+  levels.forEach((level, index) => {
+    if (index > 0 && level > levels[index - 1] + 1) found.push(`h${level} after h${levels[index - 1]}`);
+  });
   if (!document.documentElement.lang) found.push("no language");
   return found;
 }
@@ -196,7 +200,7 @@ try {
     keys: await keys(),
     charts: await evaluate('document.querySelectorAll(".chart canvas").length'),
   };
-  // Whoever started this ends the run when it reads this line.
+  // The test that started this ends the run when it reads this line.
   console.log("seen");
   await until('document.body.dataset.state === "ended"');
   report.ended = await evaluate('document.getElementById("connection").textContent');

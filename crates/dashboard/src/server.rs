@@ -204,7 +204,7 @@ impl Hall {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells all clients; whoever is behind misses it, and whoever is gone is forgotten.
+    /// Tells all clients. One that is behind misses it; one that has left is forgotten.
     fn tell(&self, view: &View, watch: &Watch) {
         let mut streams = self.streams();
         let message = message(view);

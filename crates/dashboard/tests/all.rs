@@ -1,6 +1,7 @@
-//! Tests of the dashboard over sockets, and of its page: built anew, and looked at in a browser.
+//! Tests of the dashboard over sockets, of its page (built anew, and looked at in a browser), and of what `packaging/` has.
 
 mod browser;
 mod built;
 mod made_up;
+mod prometheus;
 mod server;
