@@ -26,6 +26,7 @@ fn all_reports_are_documented() {
     let stale = [
         check::<engine::report::RunReport>("run.schema.json"),
         check::<run::xdp::XdpRun>("run-xdp.schema.json"),
+        check::<dashboard::View>("web.schema.json"),
         check::<engine::report::TraceReport>("trace.schema.json"),
         check::<engine::report::WhyReport>("why.schema.json"),
         check::<verify::VerifyReport>("verify.schema.json"),

@@ -111,6 +111,8 @@ mod unresolved;
 mod vanish;
 #[path = "vlan.rs"]
 mod vlan;
+#[path = "web.rs"]
+mod web;
 #[path = "why.rs"]
 mod why;
 #[path = "xdp.rs"]

@@ -601,6 +601,9 @@ fn addresses_and_speeds_that_are_none_are_refused() {
         ("--metrics", "127.0.0.1:99999", "give a host and a port"),
         // An address that no machine has.
         ("--metrics", "192.0.2.1:9100", "Give an address of this machine"),
+        ("--web", "8080", "the port is missing"),
+        ("--web", "192.0.2.1:8080", "other machines reach this address"),
+        ("--web", "[::]:0", "or add --web-anyone"),
         ("--speed", "0", "0.001 to 1000"),
         ("--speed", "fast", "0.001 to 1000"),
     ] {

@@ -135,12 +135,14 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         telemetry.tell_interfaces(move || board.read().into_iter().map(counted).collect());
     });
     let listener = args.metrics.as_ref().map(listen).transpose()?;
+    let page = args.web.listen()?;
     // What is needed from here on; threads that start now have no more.
     let for_files = rights::for_files(&written, &[&args.chain.chain]).map_err(cannot)?;
     let kept = rights::keep(&for_files).map_err(cannot)?;
     eprintln!("{}", rights_line(&kept, confined));
     let server = listener.zip(telemetry.as_ref());
     let _server = server.map(|(listener, telemetry)| serve_on(listener, telemetry)).transpose()?;
+    let _page = args.web.serve(page, telemetry.as_ref())?;
     let timeline = Page::follow(document.as_ref(), telemetry.as_ref());
     let progress = interruptible(telemetry);
     let unwritten = Unwritten::default();

@@ -10,6 +10,7 @@ mod options;
 mod page;
 mod record;
 mod trace;
+mod web;
 pub mod xdp;
 
 use std::path::Path;
@@ -79,11 +80,13 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     let mut drops =
         args.drops.drops.as_deref().map(|path| DropsFile::create(path, per_second)).transpose()?;
     let document = Page::open(args)?;
-    let is_seen = args.metrics.is_some() || document.is_some();
+    let listener = args.web.listen()?;
+    let is_seen = args.metrics.is_some() || document.is_some() || listener.is_some();
     let telemetry = is_seen.then(|| Arc::new(plan.telemetry(&chain)));
     let server = args.metrics.as_ref().zip(telemetry.as_ref());
     // Ends with the run.
     let _server = server.map(|(address, telemetry)| serve(address, telemetry)).transpose()?;
+    let _page = args.web.serve(listener, telemetry.as_ref())?;
     let timeline = Page::follow(document.as_ref(), telemetry.as_ref());
     let progress = interruptible(telemetry);
     let tracer = tracer.map(|tracer| tracer.begin(&plan, &progress)).transpose()?;

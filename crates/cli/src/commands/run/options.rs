@@ -8,6 +8,7 @@ use engine::report::{Detail, RunReport};
 use engine::strategies::Strategy;
 use engine::{Egress, Speed};
 
+use super::web::WebArgs;
 use crate::args::{Address, CardArgs, ChainArgs, HistoryArgs, ReloadArgs, StrategyArg, TableArgs};
 use crate::failure::Failure;
 use crate::output::fitted;
@@ -19,7 +20,8 @@ pub const PLACES: [&str; 4] = ["inside", "outside", "mirror", "on"];
 
 const PROGRAM: &str = "The chain of functions, TOML; with --backend xdp a program in P4";
 
-const RUNNING: &str = "Pace, order and watching";
+/// Heading of options that any run takes.
+pub const RUNNING: &str = "Pace, order and watching";
 
 #[derive(Args)]
 #[command(mut_arg("chain", |arg| arg.help(PROGRAM)))]
@@ -57,6 +59,8 @@ pub struct RunArgs {
     /// port 0 is any that is free
     #[arg(long, value_name = "HOST:PORT", help_heading = RUNNING)]
     pub metrics: Option<Address>,
+    #[command(flatten)]
+    pub web: WebArgs,
     #[command(flatten)]
     pub trace: TraceArgs,
     #[command(flatten)]
