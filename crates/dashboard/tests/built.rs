@@ -1,8 +1,13 @@
 //! The page that is checked in is the one that its sources make.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
+
+use paceline_dashboard::View;
+use schemars::schema_for;
+use serde_json::Value;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -61,4 +66,35 @@ fn the_page_is_what_its_sources_make() {
         let kept = fs::read_to_string(root().join("crates/dashboard/src").join(name)).expect("a page");
         assert!(built == kept, "crates/dashboard/src/{name} is not what web/ makes: run ./x web");
     }
+}
+
+/// The names of all fields that a schema has, those of its parts included.
+fn fields(schema: &Value) -> BTreeSet<String> {
+    let of = |part: &Value| {
+        part["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()
+    };
+    let parts = schema["$defs"].as_object().into_iter().flatten().map(|(_, part)| part);
+    parts
+        .chain([schema])
+        .map(of)
+        .fold(BTreeSet::new(), |all: BTreeSet<String>, some: BTreeSet<String>| &all | &some)
+}
+
+/// The names before a colon in TypeScript.
+fn typed(source: &str) -> BTreeSet<String> {
+    let parts =
+        source.lines().filter(|line| !line.starts_with("//")).flat_map(|line| line.split(['{', ';', '}']));
+    let names = parts.filter_map(|part| part.split_once(':')).map(|(name, _)| name.trim().to_owned());
+    names.collect()
+}
+
+#[test]
+fn the_page_knows_the_fields_that_the_server_tells() {
+    let source = fs::read_to_string(root().join("web/src/view.ts")).expect("the types of the page");
+    let schema = serde_json::to_value(schema_for!(View)).expect("a schema is JSON");
+    assert_eq!(typed(&source), fields(&schema));
+    assert!(
+        !typed(&source.replace("has_ended", "is_over")).contains("has_ended"),
+        "a field that is missing is seen"
+    );
 }

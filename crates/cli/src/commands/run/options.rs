@@ -20,8 +20,7 @@ pub const PLACES: [&str; 4] = ["inside", "outside", "mirror", "on"];
 
 const PROGRAM: &str = "The chain of functions, TOML; with --backend xdp a program in P4";
 
-/// Heading of options that any run takes.
-pub const RUNNING: &str = "Pace, order and watching";
+const RUNNING: &str = "Pace, order and watching";
 
 #[derive(Args)]
 #[command(mut_arg("chain", |arg| arg.help(PROGRAM)))]
@@ -59,7 +58,7 @@ pub struct RunArgs {
     /// port 0 is any that is free
     #[arg(long, value_name = "HOST:PORT", help_heading = RUNNING)]
     pub metrics: Option<Address>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = RUNNING)]
     pub web: WebArgs,
     #[command(flatten)]
     pub trace: TraceArgs,

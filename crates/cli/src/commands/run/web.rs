@@ -8,12 +8,10 @@ use clap::Args;
 use dashboard::{Dashboard, Hosts};
 use telemetry::Telemetry;
 
-use super::options::RUNNING;
 use crate::args::Address;
 use crate::failure::Failure;
 
 #[derive(Args)]
-#[command(next_help_heading = RUNNING)]
 pub struct WebArgs {
     /// Show in a browser how the run goes on, at http://HOST:PORT/, while it does; port 0 is any that is free. Addresses
     /// that other machines reach take --web-anyone
