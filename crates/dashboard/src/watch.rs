@@ -149,9 +149,9 @@ fn tenths(seconds: f64) -> f64 {
     (seconds * 10.0).round() / 10.0
 }
 
-/// To a thousandth.
+/// To four digits: a few flows in a large table are not none.
 fn share(number: f64) -> f64 {
-    (number.clamp(0.0, 1.0) * 1000.0).round() / 1000.0
+    (number.clamp(0.0, 1.0) * 10_000.0).round() / 10_000.0
 }
 
 fn core_view(rates: &Rates<'_>, core: usize, now: &CoreCounts) -> CoreView {
