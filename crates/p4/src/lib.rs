@@ -9,6 +9,7 @@
 //! | [`passes`] | folding, dead code, stages, renaming |
 //! | [`uses`] | how a program uses what it keeps, and which uses no pipeline can do |
 //! | [`interpret`] | the reference: one packet after the other |
+//! | [`resources`] | what a program takes of a chip's memories, keys, hash units and containers |
 //! | [`stf`] | test files |
 //!
 //! ```
@@ -34,6 +35,7 @@ mod number;
 mod parser;
 pub mod passes;
 mod preprocess;
+pub mod resources;
 pub mod semantics;
 mod source;
 pub mod stf;

@@ -17,6 +17,8 @@ mod late;
 mod mistakes;
 #[path = "random_tree.rs"]
 mod random_tree;
+#[path = "resources.rs"]
+mod resources;
 #[path = "robust.rs"]
 mod robust;
 #[path = "spans.rs"]

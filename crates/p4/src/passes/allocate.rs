@@ -17,6 +17,7 @@
 
 use crate::ir::{Compute, Field, FieldId, FieldKind, Operand, Program, Statement, StatementKind, visit_mut};
 
+pub mod fit;
 mod late;
 mod order;
 mod spans;
@@ -50,17 +51,28 @@ pub fn run_early(program: &mut Program) {
 
 /// Gives stages, the earliest that there are; later ones only for tables of flow states.
 fn settle(program: &mut Program, reads_late: bool) {
+    let (stages, order) = found(program, reads_late);
+    write(program, &stages, order.is_some());
+}
+
+/// Stages, and the order that they are in; none if they do not settle.
+fn found(program: &Program, reads_late: bool) -> (Stages, Option<Order>) {
     let mut stages = Stages::new(program);
-    let is_settled = stages.settle(program, &Order::default(), MAX_LAYOUT_STAGES);
-    if is_settled {
-        let apart = spans::apart(program, &stages);
-        let (apart, order) = apart.unwrap_or_else(|| (stages.clone(), Order::of(&stages)));
-        stages = if reads_late { late::around_spans(program, apart, order) } else { apart };
+    if !stages.settle(program, &Order::default(), MAX_LAYOUT_STAGES) {
+        return (stages, None);
     }
-    write_stages(program, &stages);
+    let apart = spans::apart(program, &stages);
+    let (apart, order) = apart.unwrap_or_else(|| (stages.clone(), Order::of(&stages)));
+    let (stages, order) = if reads_late { late::around_spans(program, apart, order) } else { (apart, order) };
+    (stages, Some(order))
+}
+
+/// Writes stages into the program.
+fn write(program: &mut Program, stages: &Stages, is_settled: bool) {
+    write_stages(program, stages);
     let mut layout = stages.layout();
     if !is_settled {
-        layout.unsettled = unsettled(program, &stages);
+        layout.unsettled = unsettled(program, stages);
         layout.stages = layout.stages.max(MAX_LAYOUT_STAGES as u16 + 1);
     }
     program.layout = Some(layout);

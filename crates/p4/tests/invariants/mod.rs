@@ -2,15 +2,25 @@
 
 use paceline_p4::interpret::{Machine, Output};
 use paceline_p4::ir::{Program, StatementKind};
+use paceline_p4::resources::check::check;
+use paceline_p4::resources::{Profile, plan};
 use paceline_p4::{Options, lower, passes};
 
-/// There is an answer: what is taken is written as text, compiles, and does to packets stage by stage what it did
+/// There is an answer: what is taken is written as text, is placed on each chip or refused, compiles, and does to packets stage by stage what it did
 /// before, unless a note says that no pipeline can; what is refused is told.
 pub fn survive(text: &str) {
     let options = Options { no_files: true, ..Options::default() };
     match lower("soup.p4", text, &options) {
         Ok((mut program, _)) => {
             assert!(!program.to_text().is_empty());
+            for profile in Profile::stock() {
+                match plan(&program, &profile) {
+                    Ok(placed) => {
+                        assert_eq!(check(&placed, &profile), Vec::<String>::new(), "{}", profile.name)
+                    }
+                    Err(unfit) => assert!(!unfit.what.is_empty()),
+                }
+            }
             let mut whole = Machine::new(program.clone());
             passes::compile(&mut program);
             let is_exact =

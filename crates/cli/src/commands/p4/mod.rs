@@ -1,5 +1,6 @@
 //! `paceline p4`: programs in P4-16 with tables that the data plane writes.
 
+pub mod resources;
 mod rtl;
 mod xdp;
 
@@ -39,6 +40,8 @@ pub enum P4Command {
     Ir(OutputArgs),
     /// Compile a program: for a pipeline (stages, where state is read and written, what is renamed), or to XDP programs in C
     Compile(CompileArgs),
+    /// Place a program on a chip: what it takes of its memories, keys and header vector, or what does not fit
+    Resources(resources::ResourcesArgs),
     /// Write a program as hardware: what rtl/rapid needs of it, in SystemVerilog
     Rtl(rtl::RtlArgs),
     /// Run a program over a capture or a test file, as the reference does it
@@ -172,6 +175,7 @@ pub fn command(args: &P4Args, _: &Registry) -> Result<ExitCode, Failure> {
         P4Command::Check(args) => check(args),
         P4Command::Ir(args) => show(args, |_| {}, |program| program.to_text()),
         P4Command::Compile(args) => compile(args),
+        P4Command::Resources(args) => resources::command(args),
         P4Command::Rtl(args) => rtl::command(args),
         P4Command::Run(args) => run(args),
     }

@@ -23,10 +23,10 @@ const PIPELINE_STAGES: u32 = 16;
 
 /// Reads states late, and moves what is asked around them. Cost: some ten walks through the program for each, and one or
 /// two for each object in a span.
-pub(super) fn around_spans(program: &Program, stages: Stages, order: Order) -> Stages {
+pub(super) fn around_spans(program: &Program, stages: Stages, order: Order) -> (Stages, Order) {
     let found = spans(&stages);
     if found.is_empty() || found.len() > MAX_SPANS || meet(&found) {
-        return stages;
+        return (stages, order);
     }
     let (mut stages, mut order) = (stages, order);
     // The last first: it leaves room to those before it.
@@ -42,11 +42,11 @@ pub(super) fn around_spans(program: &Program, stages: Stages, order: Order) -> S
     for table in found.iter().map(|span| span.table) {
         (stages, order) = behind_write(program, stages, order, table);
     }
-    stages
+    (stages, order)
 }
 
 /// Stages in this order, if there are no more than `most`.
-fn moved(program: &Program, stages: &Stages, order: &Order, most: u32) -> Option<Stages> {
+pub(super) fn moved(program: &Program, stages: &Stages, order: &Order, most: u32) -> Option<Stages> {
     let mut moved = stages.clone();
     let is_settled = moved.settle(program, order, most);
     (is_settled && !meet(&spans(&moved))).then_some(moved)

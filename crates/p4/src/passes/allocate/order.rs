@@ -17,6 +17,10 @@ pub(super) struct Order {
     mu_registers: Vec<bool>,
     /// Whether each register is read where it is written, and stays a register.
     registers: Vec<bool>,
+    /// The first stage that may use an object, where there is no room for it earlier.
+    at_least: HashMap<Object, u32>,
+    /// Stages before its last one over which a table is spread.
+    spread: HashMap<u32, u32>,
 }
 
 impl Order {
@@ -31,6 +35,7 @@ impl Order {
             behind: HashMap::new(),
             mu_registers: in_one(&stages.mu_reads, &stages.mu_writes),
             registers: in_one(&stages.register_reads, &stages.register_writes),
+            ..Order::default()
         }
     }
 
@@ -48,9 +53,30 @@ impl Order {
         order
     }
 
+    /// This order, and this object is not used before this stage.
+    pub(super) fn not_before(&self, object: Object, stage: u32) -> Order {
+        let mut order = self.clone();
+        order.at_least.insert(object, stage);
+        order
+    }
+
+    /// This order, and this table is spread over one stage more.
+    pub(super) fn spread_further(&self, table: u32) -> Order {
+        let mut order = self.clone();
+        *order.spread.entry(table).or_default() += 1;
+        order
+    }
+
+    /// Stages before its last one over which a table is spread.
+    pub(super) fn spread(&self, table: u32) -> u32 {
+        self.spread.get(&table).copied().unwrap_or_default()
+    }
+
     /// The first stage that may use an object, as far as is known.
     pub(super) fn first(&self, object: Object, stages: &Stages) -> u32 {
-        self.behind.get(&object).map_or(0, |table| stages.mu_writes[*table as usize] + 1)
+        let at_least = self.at_least.get(&object).copied().unwrap_or_default();
+        let behind = self.behind.get(&object).map_or(0, |table| stages.mu_writes[*table as usize] + 1);
+        at_least.max(behind)
     }
 
     /// The first stage that may read a muTable, as far as is known.

@@ -279,6 +279,8 @@ impl Walk<'_> {
         let kind = StatementKind::Apply { table, hit, action_run };
         let ready = self.ready(&kind);
         let pinned = self.stages.statements[number];
+        // A table that is spread gives its result in the last of its stages, and has its keys in the first.
+        let ready = ready + self.order.spread(table) * SLOTS;
         let stage = &mut self.stages.tables[table as usize];
         let time = Self::look_up(ready, (pinned / 2).max(*stage));
         *stage = (*stage).max(stage_of(time));

@@ -106,7 +106,7 @@ pub fn render_svg(sheet: &Sheet) -> String {
         .attr("viewBox", format!("0 0 {width} {top}"))
         .attr("role", "img")
         .attr("aria-label", &sheet.heading)
-        .child(element("style").raw(include_str!("drawing.css")))
+        .child(element("style").raw(include_str!("../../../page/drawing.css")))
         .child(paper)
         .children(parts);
     without_tips(&format!("{drawing}\n"))
