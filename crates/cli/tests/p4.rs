@@ -107,7 +107,7 @@ fn p4_resources_are_shown_or_refused() {
     assert!(stdout(&text).lines().all(|line| line.chars().count() <= 100), "{}", stdout(&text));
     let plan = json(&paceline(&[&rapid[..], &["--json", "-"]].concat()));
     assert_eq!(
-        (&plan["parts"][0]["written_from"], &plan["profile"]["stages"]["number"]),
+        (&plan["parts"][1]["written_from"], &plan["profile"]["stages"]["number"]),
         (&2.into(), &4.into())
     );
     let drawn = paceline(&[&rapid[..], &["--svg", "-"]].concat());

@@ -78,7 +78,7 @@ pub fn plan_with(program: &Program, profile: &Profile, fault: Fault) -> Result<P
     }
 }
 
-/// What of a program does not fit.
+/// What does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfit {
     /// The profile.

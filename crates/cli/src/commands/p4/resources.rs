@@ -1,4 +1,4 @@
-//! `paceline p4 resources`: what a program takes of a chip, stage by stage, or what of it does not fit.
+//! `paceline p4 resources`: what a program takes of a chip, stage by stage, or what does not fit.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -239,7 +239,7 @@ fn sources(profile: &Profile) -> String {
     let mut numbers: Vec<(String, &Number)> = vec![("stages".to_owned(), &profile.stages)];
     for (name, memory) in [("SRAM", &stage.sram), ("TCAM", &stage.tcam)] {
         numbers.push((format!("{name} blocks of a stage"), &memory.blocks));
-        numbers.push((format!("rows of a {name} block"), &memory.rows));
+        numbers.push((format!("rows of a block of {name}"), &memory.rows));
         numbers.push(("bits of such a row".to_owned(), &memory.bits));
     }
     numbers.push(("hash units of a stage".to_owned(), &stage.hash_units));

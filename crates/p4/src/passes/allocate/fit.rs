@@ -44,7 +44,7 @@ pub enum Misfit {
     Large {
         /// Which.
         part: Part,
-        /// Of what.
+        /// The resource that there is too little of.
         resource: Resource,
         /// What it takes.
         taken: u64,
@@ -57,7 +57,7 @@ pub enum Misfit {
     Full {
         /// Which.
         part: Part,
-        /// Of what.
+        /// The resource that there is too little of.
         resource: Resource,
         /// What it takes there; of a table that is split, what its last entries take.
         taken: u64,
