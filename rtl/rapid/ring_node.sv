@@ -64,11 +64,16 @@ module ring_node #(
   assign out_writeback = IS_WRITE ? upload_writeback : IS_READ ? '0 : bus_writeback;
   assign out_control = IS_READ ? upload_control : IS_WRITE ? '0 : bus_control;
 
+  // Yosys 0.23 knows no members of structs within `generate`: these are packets as bits, with `valid` in front.
+  localparam int VALID = PACKET - 1;
+  wire bus_is_taken;
+  wire is_handed_over;
+  assign bus_is_taken = out_writeback.valid;
+  assign is_handed_over = up_packet.valid;
   generate
     if (SENDS) begin : g_sends
-      rapid_program::packet_t bus;
-      rapid_program::packet_t from_ring_front;
-      rapid_program::packet_t from_pipeline_front;
+      wire [PACKET-1:0] from_ring_front;
+      wire [PACKET-1:0] from_pipeline_front;
       wire may_send;
       wire from_ring_goes;
       wire bus_goes;
@@ -76,25 +81,20 @@ module ring_node #(
       wire pipeline_has_room;
       wire [31:0] from_ring_left;
       wire [31:0] from_pipeline_left;
-      rapid_program::packet_t waits;
+      wire is_held;
+      wire [PACKET-1:0] goes;
 
-      assign bus = bus_packet;
-      assign may_send = next_has_room && !out_writeback.valid;
-      assign from_ring_goes = may_send && from_ring_front.valid;
-      assign bus_goes = may_send && !from_ring_front.valid && bus.valid;
-      assign from_pipeline_goes = may_send && !from_ring_front.valid && !bus.valid && from_pipeline_front.valid;
-      always_comb begin
-        waits = bus;
-        waits.valid = bus.valid && !bus_goes;
-        if (from_ring_goes) out_packet = from_ring_front;
-        else if (bus_goes) out_packet = bus;
-        else out_packet = from_pipeline_front;
-        out_packet.valid = from_ring_goes || bus_goes || from_pipeline_goes;
-      end
+      assign may_send = next_has_room && !bus_is_taken;
+      assign from_ring_goes = may_send && from_ring_front[VALID];
+      assign bus_goes = may_send && !from_ring_front[VALID] && bus_packet[VALID];
+      assign from_pipeline_goes = may_send && !from_ring_front[VALID] && !bus_packet[VALID] && from_pipeline_front[VALID];
+      assign is_held = bus_packet[VALID] && !bus_goes;
+      assign goes = from_ring_goes ? from_ring_front : bus_goes ? bus_packet : from_pipeline_front;
+      assign out_packet = {from_ring_goes || bus_goes || from_pipeline_goes, goes[VALID-1:0]};
 
       wire unused;
       packet_queue #(.DEPTH(rapid_program::FROM_RING)) from_ring (
-          .clk(clk), .resetn(resetn), .in(waits), .has_room(unused), .pop(from_ring_goes),
+          .clk(clk), .resetn(resetn), .in({is_held, bus_packet[VALID-1:0]}), .has_room(unused), .pop(from_ring_goes),
           .front(from_ring_front), .left(from_ring_left)
       );
       packet_queue #(.DEPTH(rapid_program::FROM_PIPELINE)) from_pipeline (
@@ -103,9 +103,9 @@ module ring_node #(
       );
 
       // The node behind asks after this one has sent.
-      assign has_room = from_ring_left + 32'(waits.valid) != 32'(rapid_program::FROM_RING);
-      assign is_waiting = from_ring_left != 32'd0 || waits.valid || from_pipeline_left != 32'd0;
-      assign is_lost = up_packet.valid && !pipeline_has_room;
+      assign has_room = from_ring_left + 32'(is_held) != 32'(rapid_program::FROM_RING);
+      assign is_waiting = from_ring_left != 32'd0 || is_held || from_pipeline_left != 32'd0;
+      assign is_lost = is_handed_over && !pipeline_has_room;
     end else begin : g_passes
       assign out_packet = '0;
       assign has_room = 1'b1;

@@ -94,6 +94,9 @@ module wr_sched (
     writeback.state = fresh;
   end
 
+  // Yosys 0.23 knows no members of structs within `generate`.
+  rapid_program::key_t key;
+  assign key = leaving.key;
   generate
     for (genvar i = 0; i < FLOWS; i++) begin : g_flow
       always_ff @(posedge clk) begin
@@ -106,7 +109,7 @@ module wr_sched (
           else if (is_stale && may) may_pass[i] <= may_pass[i] - 32'd1;
           used[i] <= 1'b1;
           dirty[i] <= 1'b1;
-          keys[i] <= leaving.key;
+          keys[i] <= key;
         end else begin
           if (found[i] && is_stale && may) may_pass[i] <= may_pass[i] - 32'd1;
           used[i] <= used_now[i];
