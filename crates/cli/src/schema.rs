@@ -45,6 +45,7 @@ fn all_reports_are_documented() {
         check::<bench::scr::report::ScrBench>("bench-scr.schema.json"),
         check::<measure::Comparison>("bench-compare.schema.json"),
         check::<p4::P4Run>("p4-run.schema.json"),
+        check::<p4::matrix::Matrix>("p4-matrix.schema.json"),
         check::<::p4::ir::Program>("p4-ir.schema.json"),
         check::<::p4::resources::plan::Plan>("p4-resources.schema.json"),
         check::<emulate::run::report::Emulation>("emulate.schema.json"),

@@ -6,10 +6,12 @@ use p4::ir::{
     TableKey, has_priorities, leaves, ones,
 };
 
+use crate::addition::Additions;
 use crate::expression::{Expressions, masked, number};
 use crate::hint::Hints;
 use crate::history::Slice;
 use crate::names::Names;
+use crate::strategy::Strategy;
 use crate::writer::Writer;
 
 /// What every function gets.
@@ -23,6 +25,10 @@ pub struct Bodies<'a> {
     pub names: &'a Names,
     /// Which entries are remembered.
     pub hints: &'a Hints,
+    /// How state is divided among cores.
+    pub strategy: Strategy,
+    /// Which registers are added to without a lock.
+    pub additions: &'a Additions,
     /// The part that is written; all of the program without one.
     pub slice: Option<&'a Slice>,
     /// What the names of that part's functions begin with.
@@ -229,8 +235,19 @@ impl<'a> Bodies<'a> {
             }
             StatementKind::RegisterRead { register, index, to } => {
                 let name = &names.registers[*register as usize];
-                within(&of.operand(*index), self.program.registers[*register as usize].size, out);
-                out.line(format!("{} = s->{name}->values[at];", field(to)));
+                let declared = &self.program.registers[*register as usize];
+                within(&of.operand(*index), declared.size, out);
+                match self.additions.added.get(register) {
+                    Some(added) => {
+                        let add =
+                            format!("__sync_fetch_and_add(&s->{name}->values[at], {})", of.operand(*added));
+                        out.line(format!("{} = {};", field(to), masked(&add, declared.width)));
+                        if self.additions.ordered == Some(*register) {
+                            out.line(format!("p->turn = {};", field(to)));
+                        }
+                    }
+                    None => out.line(format!("{} = s->{name}->values[at];", field(to))),
+                }
                 out.line("} else {");
                 out.line(format!("{} = 0;", field(to)));
                 out.line("}");
@@ -244,9 +261,15 @@ impl<'a> Bodies<'a> {
             StatementKind::Count { counter, index } => {
                 let name = &names.counters[*counter as usize];
                 within(&of.operand(*index), self.program.counters[*counter as usize].size, out);
-                out.line(format!("s->{name}->counts[at].packets++;"));
-                let length = names.field(self.program.standard.packet_length);
-                out.line(format!("s->{name}->counts[at].bytes += p->{length};"));
+                let length = format!("p->{}", names.field(self.program.standard.packet_length));
+                for (member, more) in [("packets", "1"), ("bytes", &*length)] {
+                    let count = format!("s->{name}->counts[at].{member}");
+                    out.line(match self.strategy {
+                        // The egress counts, too, and has no lock.
+                        Strategy::Shared => format!("__sync_fetch_and_add(&{count}, {more});"),
+                        Strategy::Sharded | Strategy::Scr => format!("{count} += {more};"),
+                    });
+                }
                 out.line("}");
             }
             StatementKind::Hash { algorithm, base, max, data, to } => {

@@ -2,6 +2,7 @@
 
 use p4::ir::Program;
 
+use crate::addition::Additions;
 use crate::history::{Item, Slice};
 use crate::names::Names;
 use crate::program;
@@ -23,12 +24,27 @@ pub struct Compiled {
     pub item: Item,
     /// How each muTable lies in its map.
     pub mu_tables: Vec<TableLayout>,
-    /// The map of each register, bytes of a value, and how many.
-    pub registers: Vec<(String, usize, u64)>,
+    /// How each register lies in its map.
+    pub registers: Vec<RegisterLayout>,
     /// The map of each counter, and how many counts.
     pub counters: Vec<(String, u64)>,
+    /// Whether a packet has the state to itself, under a lock; never but with [`Strategy::Shared`].
+    pub is_locked: bool,
     /// Parts of the program that are compiled with less than they have.
     pub notes: Vec<String>,
+}
+
+/// How a register lies in memory.
+#[derive(Clone, Debug)]
+pub struct RegisterLayout {
+    /// The name of its map and its struct.
+    pub name: String,
+    /// Bits of a value. Those past them mean nothing.
+    pub width: u32,
+    /// Bytes of a value.
+    pub bytes: usize,
+    /// Places for values.
+    pub places: u64,
 }
 
 /// Files that the C includes: name and text.
@@ -48,6 +64,11 @@ pub fn compile(program: &Program, strategy: Strategy) -> Result<Compiled, Vec<Re
         Strategy::Sharded => Shards::of(program).map_err(|refusal| vec![refusal])?,
         Strategy::Shared | Strategy::Scr => Shards::default(),
     };
+    let (ordered, additions) = match strategy {
+        Strategy::Shared => Additions::of(program),
+        Strategy::Sharded | Strategy::Scr => (program.clone(), Additions::default()),
+    };
+    let program = &ordered;
     let slice = Slice::of(program);
     let item = match strategy {
         Strategy::Sharded | Strategy::Shared => Item::default(),
@@ -60,16 +81,21 @@ pub fn compile(program: &Program, strategy: Strategy) -> Result<Compiled, Vec<Re
     let open = program.tables.iter().filter(|table| !table.keys.is_empty() && !table.is_const);
     Ok(Compiled {
         name: program.name.trim_end_matches(".p4").to_owned(),
-        c: program::text(program, strategy, &slice, &item, &shards),
+        c: program::text(program, strategy, &slice, &item, &shards, &additions),
         strategy,
         item,
         mu_tables: mu_tables.map(|(table, name)| TableLayout::of(table, name)).collect(),
-        registers: registers
-            .map(|(register, name)| {
-                (name.clone(), state::bytes_of(register.width), state::places(register.size))
+        registers: (0..)
+            .zip(registers)
+            .map(|(at, (register, name))| RegisterLayout {
+                name: name.clone(),
+                width: register.width,
+                bytes: state::register_bytes(at, register.width, &additions),
+                places: state::places(register.size),
             })
             .collect(),
         counters: counters.map(|(counter, name)| (name.clone(), state::places(counter.size))).collect(),
+        is_locked: additions.needs_lock,
         notes: open
             .map(|table| format!("table {} has the entries of its source: none can be added yet", table.name))
             .collect(),

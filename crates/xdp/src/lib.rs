@@ -7,14 +7,18 @@
 //! | [`state`] | how tables and registers lie in maps |
 //! | [`clang`] | C to an object |
 //! | [`live`] | an object at interfaces: the sequencer in front, a replica behind each CPU's queue |
+//! | [`trial`] | an object in the kernel beside the interpreter, packet by packet; [`traffic`] has packets for it |
+//! | [`cost`] | what a packet and an item take in the kernel |
 //! | [`verdict`] | whether what left, and the state that is left behind, is what the interpreter says |
 //! | [`load`] | an object in the kernel: packets by `BPF_PROG_TEST_RUN`, state read back from maps |
 //!
 //! docs/xdp.md says what is compiled and what is not.
 
+mod addition;
 mod body;
 pub mod clang;
 mod compile;
+pub mod cost;
 mod crc;
 mod expression;
 mod hint;
@@ -31,9 +35,11 @@ mod shard;
 pub mod state;
 mod strategy;
 pub mod subset;
+pub mod traffic;
+pub mod trial;
 pub mod verdict;
 mod writer;
 
-pub use compile::{Compiled, HEADERS, compile};
+pub use compile::{Compiled, HEADERS, RegisterLayout, compile};
 pub use strategy::Strategy;
 pub use subset::Refusal;

@@ -9,8 +9,9 @@ use std::time::Duration;
 use aya::maps::Map;
 use aya::programs::{ProgramError, Xdp};
 use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
+use p4::ir::ones;
 
-use crate::compile::Compiled;
+use crate::compile::{Compiled, RegisterLayout};
 use crate::history::{HEADER_BYTES, Item};
 use crate::map;
 use crate::state::{Member, TABLE_HEAD_BYTES, TableLayout};
@@ -24,7 +25,7 @@ const TX: u32 = 3;
 pub const MAX_BYTES: usize = 3520;
 
 /// The program that `BPF_PROG_TEST_RUN` runs.
-const TRY: &str = "paceline_try";
+pub(crate) const TRY: &str = "paceline_try";
 
 /// The program behind a cpumap, one on each CPU.
 pub const CORE: &str = "paceline_core";
@@ -214,6 +215,29 @@ impl<'a> Loaded<'a> {
         }
     }
 
+    /// The shard to which the dispatcher gives a packet.
+    ///
+    /// # Errors
+    /// The kernel refuses the packet.
+    pub(crate) fn shard(&self, bytes: &[u8]) -> Result<u16, LoadError> {
+        let mut out = vec![0; bytes.len() + HEADER_BYTES];
+        let options = TestRunOptions {
+            data_in: Some(bytes),
+            data_out: Some(&mut out),
+            repeat: 1,
+            ..TestRunOptions::default()
+        };
+        let result = self.program(SEQUENCER)?.test_run(options);
+        let result = result.map_err(|error| failed(SEQUENCER)(&with_causes(&error)))?;
+        // Its queue is not there, so it drops the packet, behind the header.
+        match (result.return_value, out.get(40..42)) {
+            (DROP, Some(replica)) if result.data_size_out as usize == out.len() => {
+                Ok(u16::from_be_bytes([replica[0], replica[1]]))
+            }
+            (other, _) => Err(failed(SEQUENCER)(&other)),
+        }
+    }
+
     /// Steps what a replica has not stepped of the packets before the one that a header in front of `ring` says, with its last
     /// items in `ring`; `times` times as much as one packet may.
     pub(crate) fn flush(&self, bytes: &[u8], times: u32) -> Result<(), LoadError> {
@@ -242,9 +266,9 @@ impl<'a> Loaded<'a> {
     /// The map cannot be read.
     pub fn register(&self, at: usize, replica: u32) -> Result<Vec<u128>, LoadError> {
         let replica = self.element(replica);
-        let (name, bytes, size) = &self.compiled.registers[at];
-        let value = self.read(name, replica, bytes * *size as usize)?;
-        Ok(value.chunks_exact(*bytes).map(number).collect())
+        let RegisterLayout { name, width, bytes, places } = &self.compiled.registers[at];
+        let value = self.read(name, replica, bytes * *places as usize)?;
+        Ok(value.chunks_exact(*bytes).map(|value| number(value) & ones(*width)).collect())
     }
 
     /// Packets and bytes of each count of a counter, of one replica's own packets.
@@ -339,7 +363,7 @@ impl<'a> Loaded<'a> {
 /// The maps that have an element for each replica.
 fn maps(compiled: &Compiled) -> Vec<String> {
     let tables = compiled.mu_tables.iter().map(|layout| &layout.name);
-    let registers = compiled.registers.iter().map(|(name, ..)| name);
+    let registers = compiled.registers.iter().map(|register| &register.name);
     let counters = compiled.counters.iter().map(|(name, _)| name);
     let all = tables.chain(registers).chain(counters).map(String::as_str);
     // The last of them is there with `scr` alone.

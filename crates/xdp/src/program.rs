@@ -2,6 +2,7 @@
 
 use p4::ir::Program;
 
+use crate::addition::Additions;
 use crate::body::{Bodies, PARAMETERS};
 use crate::crc;
 use crate::expression::load;
@@ -17,7 +18,14 @@ use crate::strategy::Strategy;
 use crate::writer::Writer;
 
 /// The C of a program that [has no refusals](crate::subset::refusals).
-pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item, shards: &Shards) -> String {
+pub fn text(
+    program: &Program,
+    strategy: Strategy,
+    slice: &Slice,
+    item: &Item,
+    shards: &Shards,
+    additions: &Additions,
+) -> String {
     let names = &Names::of(program);
     let mut out = Writer::new(program);
     let out = &mut out;
@@ -26,7 +34,7 @@ pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item, s
         "// {} as XDP programs, strategy {strategy}: written by `paceline p4 compile`.",
         program.name
     ));
-    if strategy == Strategy::Shared {
+    if additions.needs_lock {
         out.line("#define UNDER_LOCK");
     }
     out.line("#include \"paceline.h\"");
@@ -39,10 +47,11 @@ pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item, s
     sequencer::globals(out);
     out.line("");
     crc::write(program, out);
-    state::write(program, names, strategy, out);
+    state::write(program, names, strategy, additions, out);
     let hints = &Hints::of(program);
     packet(program, names, hints, strategy, out);
-    let mut bodies = Bodies { program, names, hints, slice: None, prefix: "", labels: 0 };
+    let mut bodies =
+        Bodies { program, names, hints, strategy, additions, slice: None, prefix: "", labels: 0 };
     let blocks: [(&str, &[_]); 4] = [
         ("verify_checksum", &program.verify_checksum),
         ("ingress", &program.ingress),
@@ -62,7 +71,7 @@ pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item, s
         bodies.tables(&[&program.ingress], out);
         bodies.block("ingress", &program.ingress, out);
     }
-    whole(program, names, strategy, out);
+    whole(program, names, additions, out);
     history(names, item, scr, out);
     sequencer::items(names, item, out);
     if scr {
@@ -72,7 +81,7 @@ pub fn text(program: &Program, strategy: Strategy, slice: &Slice, item: &Item, s
     entries(strategy, out);
     match scr {
         true => sequencer::write(item, out),
-        false => sequencer::dispatch(names, strategy, shards, out),
+        false => sequencer::dispatch(program, names, strategy, shards, out),
     }
     out.line("char LICENSE[] SEC(\"license\") = \"Dual MIT/GPL\";");
     std::mem::replace(out, Writer::new(program)).finish()
@@ -92,14 +101,14 @@ fn packet(program: &Program, names: &Names, hints: &Hints, strategy: Strategy, o
     }
     out.line("u64 unused;");
     if strategy == Strategy::Shared {
-        out.line("u64 turn; // how many packets had the lock before");
+        out.line("u64 turn; // the order in which packets had the state");
     }
     out.line("};");
     out.line("");
 }
 
 /// One packet through the whole program, as the reference does it.
-fn whole(program: &Program, names: &Names, strategy: Strategy, out: &mut Writer<'_>) {
+fn whole(program: &Program, names: &Names, additions: &Additions, out: &mut Writer<'_>) {
     let standard = program.standard;
     let name = |field| names.field(field);
     let set = |field: u32, value: &str| {
@@ -118,7 +127,7 @@ fn whole(program: &Program, names: &Names, strategy: Strategy, out: &mut Writer<
     out.line("// Gives the port by which the packet leaves, or DROP_PORT.");
     out.line(format!("INLINE u64 run({PARAMETERS}, u8 *data, u8 *end, u64 port, u64 time_ns) {{"));
     out.line("arrive(p, s, data, end, port, time_ns);");
-    if strategy == Strategy::Shared {
+    if additions.needs_lock {
         out.line("lock(&s->turns->lock);");
         out.line("p->turn = s->turns->taken++;");
         out.line("ingress(p, s);");

@@ -1,7 +1,9 @@
 //! The sequencer as an XDP program: it stamps a packet, puts the items of the packets before it in front, and gives it to the
 //! next CPU in turn.
 
-use crate::expression::store;
+use p4::ir::Program;
+
+use crate::expression::{Expressions, store};
 use crate::history::{HEADER_BYTES, Item, MAX_RING_ITEMS};
 use crate::names::Names;
 use crate::shard::Shards;
@@ -117,7 +119,7 @@ fn header(to: &str, out: &mut Writer<'_>) {
 
 /// Writes what is in the sequencer's place where no history goes before packets: the header, without items, says when and by
 /// which port a packet came. It may run at several interfaces and queues at once.
-pub fn dispatch(names: &Names, strategy: Strategy, shards: &Shards, out: &mut Writer<'_>) {
+pub fn dispatch(program: &Program, names: &Names, strategy: Strategy, shards: &Shards, out: &mut Writer<'_>) {
     cpus(out);
     out.line("struct sequencer {");
     out.line("u64 next, unused;");
@@ -135,6 +137,10 @@ pub fn dispatch(names: &Names, strategy: Strategy, shards: &Shards, out: &mut Wr
         out.line("INLINE u64 shard(struct packet *p, struct state *s) {");
         if shards.slice.is_some() {
             out.line("shard_ingress(p, s);");
+        }
+        for (to, value) in &shards.steps {
+            let value = Expressions { program, names }.computed(*to, value);
+            out.line(format!("p->{} = {value};", names.field(*to)));
         }
         out.line(format!("return ({hash} >> 32) * replicas >> 32;"));
         out.end();

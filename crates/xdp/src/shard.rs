@@ -12,8 +12,10 @@ use crate::subset::Refusal;
 pub struct Shards {
     /// What is hashed; nothing where packets share no state.
     pub fields: BTreeSet<FieldId>,
-    /// What computes these fields in the ingress, if it does.
+    /// What computes fields that these depend on in the ingress, if it does.
     pub slice: Option<Slice>,
+    /// What is computed behind that, whichever way the packet takes through the ingress.
+    pub steps: Vec<(FieldId, Compute)>,
 }
 
 impl Shards {
@@ -44,20 +46,26 @@ impl Shards {
                 return Err(refusal(program, *object, other));
             }
         }
-        let fields: BTreeSet<FieldId> = common.into_values().collect();
-        if fields.is_disjoint(&computed) {
-            return Ok(Shards { fields, slice: None });
+        let mut common: Vec<Known> = common.into_values().collect();
+        let slice = |common: &[Known]| {
+            let leaves = common.iter().flat_map(|known| &known.leaves).copied();
+            let leaves: BTreeSet<FieldId> = leaves.filter(|field| computed.contains(field)).collect();
+            (!leaves.is_empty()).then(|| Slice::of_fields(program, &leaves))
+        };
+        let mut found = slice(&common);
+        if found.as_ref().is_some_and(|slice| slice.reads_state(program)) {
+            // Those that come with the packet do as well.
+            common.retain(|known| known.leaves.is_disjoint(&computed));
+            if let Some(object) = objects.first().filter(|_| common.is_empty()) {
+                return Err(refusal(program, *object, None));
+            }
+            found = None;
         }
-        let slice = Slice::of_fields(program, &fields);
-        if !slice.reads_state(program) {
-            return Ok(Shards { fields, slice: Some(slice) });
-        }
-        // Those that come with the packet do as well.
-        let fields: BTreeSet<FieldId> = fields.difference(&computed).copied().collect();
-        match objects.first().filter(|_| fields.is_empty()) {
-            Some(object) => Err(refusal(program, *object, None)),
-            None => Ok(Shards { fields, slice: None }),
-        }
+        Ok(Shards {
+            fields: common.iter().map(|known| known.field).collect(),
+            slice: found,
+            steps: common.into_iter().flat_map(|known| known.steps).collect(),
+        })
     }
 }
 
@@ -99,6 +107,22 @@ struct Use<'a> {
     writes: bool,
 }
 
+/// A value that is known before the ingress, or computed in it without state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Known {
+    /// What it is. Lowering makes a temporary for each use of an expression: those of the same expression have the same text.
+    text: String,
+    /// The field that has it.
+    field: FieldId,
+    /// Fields that it is computed from.
+    leaves: BTreeSet<FieldId>,
+    /// How it is computed from them.
+    steps: Vec<(FieldId, Compute)>,
+}
+
+/// Steps of a value that is known, at most.
+const MAX_STEPS: usize = 64;
+
 /// Looks at statements in their order, which is that in which they are done: there are no loops.
 struct Walk<'a> {
     program: &'a Program,
@@ -107,14 +131,13 @@ struct Walk<'a> {
     uses: Vec<Use<'a>>,
     /// Fields that are written behind a use of state: what it was looked up by may have been another value.
     late: BTreeSet<FieldId>,
-    /// What a temporary is, in fields that nothing computes; nothing where it is more than one thing. Lowering makes one for each
-    /// use of an expression: those of the same expression have the same text.
-    texts: BTreeMap<FieldId, Option<String>>,
+    /// What a temporary is; nothing where it is more than one thing.
+    known: BTreeMap<FieldId, Option<Known>>,
 }
 
 impl<'a> Walk<'a> {
     fn new(program: &'a Program, computed: &'a BTreeSet<FieldId>) -> Walk<'a> {
-        Walk { program, computed, uses: Vec::new(), late: architecture(program), texts: BTreeMap::new() }
+        Walk { program, computed, uses: Vec::new(), late: architecture(program), known: BTreeMap::new() }
     }
 
     fn body(&mut self, body: &'a [Statement]) {
@@ -125,14 +148,23 @@ impl<'a> Walk<'a> {
                 self.uses.push(Use { object, keys: kind.state_keys(), writes: kind.writes_state() });
             }
             if let StatementKind::Compute { to, value } = kind {
-                let text = self.computation(*to, value);
-                let known = self.texts.entry(*to).or_insert_with(|| text.clone());
-                if *known != text {
+                let computed = self.computation(*to, value);
+                let known = self.known.entry(*to).or_insert_with(|| computed.clone());
+                if *known != computed {
                     *known = None;
                 }
             }
-            let (is_used, late) = (!self.uses.is_empty(), &mut self.late);
-            let mut note = |field| _ = is_used && late.insert(field);
+            let (is_used, late, all) = (!self.uses.is_empty(), &mut self.late, &mut self.known);
+            let mut note = |field| {
+                if is_used {
+                    late.insert(field);
+                }
+                // What was computed from its last value is another thing now.
+                let is_old = |known: &&mut Option<Known>| {
+                    known.as_ref().is_some_and(|known| known.leaves.contains(&field))
+                };
+                all.values_mut().filter(is_old).for_each(|known| *known = None);
+            };
             kind.writes(program, &mut note);
             match kind {
                 StatementKind::If { then, otherwise, .. } => {
@@ -152,45 +184,64 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What is computed, in fields that nothing computes.
-    fn computation(&self, to: FieldId, value: &Compute) -> Option<String> {
-        let to = &self.program.fields[to as usize];
-        if to.kind != FieldKind::Temporary {
+    /// What is computed, in fields that are no temporaries.
+    fn computation(&self, to: FieldId, value: &Compute) -> Option<Known> {
+        let declared = &self.program.fields[to as usize];
+        if declared.kind != FieldKind::Temporary {
             return None;
         }
-        let operands = value.operands().map(|operand| self.text(operand)).collect::<Option<Vec<_>>>()?;
-        match value {
+        let operands = value.operands().map(|operand| self.of(operand)).collect::<Option<Vec<_>>>()?;
+        let width = declared.width;
+        let texts: Vec<&str> = operands.iter().map(|known| known.text.as_str()).collect();
+        let texts = texts.join(" ");
+        let text = match value {
             // The same number, with zeros in front.
             Compute::Copy { from } | Compute::Resize { from, signed: false }
-                if self.program.width(*from) <= to.width =>
+                if self.program.width(*from) <= width =>
             {
-                operands.into_iter().next()
+                texts
             }
-            // All operands in the text are replaced by those that are known.
-            Compute::Slice { high, low, .. } => Some(format!("{}[{high}:{low}]", operands.join(" "))),
-            Compute::Resize { signed, .. } => Some(format!("({signed} {} {})", to.width, operands.join(" "))),
-            Compute::Binary { by, .. } => Some(format!("({by:?} {} {})", to.width, operands.join(" "))),
-            Compute::Not { .. } => Some(format!("(~ {})", operands.join(" "))),
-            _ => None,
-        }
+            Compute::Slice { high, low, .. } => format!("{texts}[{high}:{low}]"),
+            Compute::Resize { signed, .. } => format!("({signed} {width} {texts})"),
+            Compute::Binary { by, .. } => format!("({by:?} {width} {texts})"),
+            Compute::Not { .. } => format!("(~ {texts})"),
+            Compute::Select { .. } => format!("(select {width} {texts})"),
+            _ => return None,
+        };
+        let leaves = operands.iter().flat_map(|known| known.leaves.iter().copied()).collect();
+        let mut steps: Vec<_> = operands.into_iter().flat_map(|known| known.steps).collect();
+        steps.push((to, *value));
+        (steps.len() <= MAX_STEPS).then_some(Known { text, field: to, leaves, steps })
     }
 
-    fn text(&self, operand: Operand) -> Option<String> {
+    fn of(&self, operand: Operand) -> Option<Known> {
         match operand {
-            Operand::Constant(constant) => Some(format!("{}:{}", constant.value, constant.width)),
-            Operand::Field(field) if !self.computed.contains(&field) => Some(format!("field {field}")),
-            Operand::Field(field) => self.texts.get(&field).cloned().flatten(),
+            Operand::Constant(constant) => {
+                let text = format!("{}:{}", constant.value, constant.width);
+                // No state is looked up by it.
+                Some(Known { text, field: FieldId::MAX, leaves: BTreeSet::new(), steps: Vec::new() })
+            }
+            Operand::Field(field) if self.is_temporary(field) && self.computed.contains(&field) => {
+                self.known.get(&field).cloned().flatten()
+            }
+            Operand::Field(field) => Some(leaf(field)),
         }
     }
 
-    /// What one of an object's keys is, the same one at each use, with a field that has it.
-    fn values(&self, object: Object) -> BTreeMap<String, FieldId> {
+    fn is_temporary(&self, field: FieldId) -> bool {
+        self.program.fields[field as usize].kind == FieldKind::Temporary
+    }
+
+    /// What one of an object's keys is, the same one at each use.
+    fn values(&self, object: Object) -> BTreeMap<String, Known> {
         let uses = self.uses.iter().filter(|used| used.object == object);
         let columns = uses.map(|used| {
             let value = |(at, key): (usize, &Operand)| {
                 let Operand::Field(field) = key else { return None };
-                let of_its_own = || (!self.late.contains(field)).then(|| format!("field {field}"));
-                Some(((at, self.text(*key).or_else(of_its_own)?), *field))
+                let known = self.of(*key).unwrap_or_else(|| leaf(*field));
+                // What a late field was, where a packet used state, it may not be at the end.
+                let is_known = !known.leaves.is_empty() && known.leaves.is_disjoint(&self.late);
+                is_known.then(|| ((at, known.text.clone()), known))
             };
             used.keys.iter().enumerate().filter_map(value).collect::<BTreeMap<_, _>>()
         });
@@ -198,12 +249,11 @@ impl<'a> Walk<'a> {
             a.retain(|value, _| b.contains_key(value));
             a
         });
-        // The first use's field: a temporary is computed once, wherever.
-        let parsed = |text: &str, field| {
-            let number = text.strip_prefix("field ").and_then(|number| number.parse().ok());
-            number.unwrap_or(field)
-        };
-        let common = common.unwrap_or_default().into_iter();
-        common.map(|((_, text), field)| (text.clone(), parsed(&text, field))).collect()
+        common.unwrap_or_default().into_iter().map(|((_, text), known)| (text, known)).collect()
     }
+}
+
+/// A field that is what it is.
+fn leaf(field: FieldId) -> Known {
+    Known { text: format!("field {field}"), field, leaves: BTreeSet::from([field]), steps: Vec::new() }
 }

@@ -5,6 +5,7 @@
 
 use p4::ir::{Matching, MuTable, Object, Program};
 
+use crate::addition::Additions;
 use crate::names::{self, Names};
 use crate::strategy::Strategy;
 use crate::writer::Writer;
@@ -98,6 +99,12 @@ pub fn bytes_of(width: u32) -> usize {
     (width.div_ceil(8) as usize).next_power_of_two().min(8)
 }
 
+/// Bytes of a value of a register. The kernel adds to words of 4 and of 8 bytes.
+pub fn register_bytes(register: u32, width: u32, additions: &Additions) -> usize {
+    let bytes = bytes_of(width);
+    if additions.added.contains_key(&register) { bytes.max(4) } else { bytes }
+}
+
 /// Places of an array of so many, as there are in memory: a power of two, so that a mask bounds an index.
 pub fn places(size: u32) -> u64 {
     u64::from(size.max(1)).next_power_of_two()
@@ -121,14 +128,21 @@ pub fn bytes(program: &Program) -> Vec<(Object, u64)> {
 }
 
 /// Writes the structs, maps and functions of all state, and `struct state`, which points to those of one replica.
-pub fn write(program: &Program, names: &Names, strategy: Strategy, out: &mut Writer<'_>) {
+pub fn write(
+    program: &Program,
+    names: &Names,
+    strategy: Strategy,
+    additions: &Additions,
+    out: &mut Writer<'_>,
+) {
     for (table, name) in program.mu_tables.iter().zip(&names.mu_tables) {
         mu_table(table, &TableLayout::of(table, name), out);
     }
-    for (register, name) in program.registers.iter().zip(&names.registers) {
+    for (at, (register, name)) in (0..).zip(program.registers.iter().zip(&names.registers)) {
+        let bytes = register_bytes(at, register.width, additions);
         out.line(format!("// register {} ({})", register.name, register.mentions.declared));
         out.line(format!("struct {name} {{"));
-        out.line(format!("{} values[{}];", c_type(bytes_of(register.width)), places(register.size)));
+        out.line(format!("{} values[{}];", c_type(bytes), places(register.size)));
         out.line("};");
         map(name, out);
     }
@@ -142,7 +156,8 @@ pub fn write(program: &Program, names: &Names, strategy: Strategy, out: &mut Wri
     progress(out);
     let all = || names.mu_tables.iter().chain(&names.registers).chain(&names.counters);
     let is_shared = strategy == Strategy::Shared;
-    if is_shared {
+    let is_locked = additions.needs_lock;
+    if is_locked {
         out.line("// What all state is under, and how many packets have had it: their order.");
         out.line("struct turns {");
         out.line("struct bpf_spin_lock lock;");
@@ -153,7 +168,7 @@ pub fn write(program: &Program, names: &Names, strategy: Strategy, out: &mut Wri
     out.line("// The state of one replica.");
     out.line("struct state {");
     all().for_each(|name| out.line(format!("struct {name} *{name};")));
-    if is_shared {
+    if is_locked {
         out.line("struct turns *turns;");
     }
     out.line("struct progress *progress;");
@@ -161,7 +176,7 @@ pub fn write(program: &Program, names: &Names, strategy: Strategy, out: &mut Wri
     out.line("");
     out.line("INLINE int find_state(struct state *s, u32 replica) {");
     let found: Vec<&str> =
-        all().map(String::as_str).chain(is_shared.then_some("turns")).chain(["progress"]).collect();
+        all().map(String::as_str).chain(is_locked.then_some("turns")).chain(["progress"]).collect();
     if is_shared {
         out.line("u32 first = 0;");
     }

@@ -196,6 +196,33 @@ pub fn shards_differ(
     differs(machine, "the shards", &table, &register)
 }
 
+/// The first counter that all cores together count otherwise than the interpreter, in words. Each core counts its own packets.
+///
+/// # Errors
+/// A map cannot be read.
+pub fn counters_differ(
+    machine: &Machine,
+    loaded: &Loaded<'_>,
+    cores: u32,
+) -> Result<Option<String>, LoadError> {
+    let elements = if loaded.strategy() == Strategy::Shared { 1 } else { cores };
+    for (at, counter) in machine.program().counters.iter().enumerate() {
+        let mut sum = loaded.counter(at, 0)?;
+        for element in 1..elements {
+            let more = loaded.counter(at, element)?;
+            sum.iter_mut().zip(more).for_each(|(sum, more)| *sum = (sum.0 + more.0, sum.1 + more.1));
+        }
+        let expected = |index: u32| machine.state().counter(at as u32, index);
+        if let Some((index, found)) =
+            (0..counter.size).zip(sum).find(|(index, found)| *found != expected(*index))
+        {
+            let (name, expected) = (&counter.name, expected(index));
+            return Ok(Some(format!("{name}[{index}] counted {found:?}, and the interpreter {expected:?}")));
+        }
+    }
+    Ok(None)
+}
+
 /// Reads a muTable, or a register, by its number.
 type Read<'a, T> = &'a dyn Fn(usize) -> Result<T, LoadError>;
 

@@ -1,11 +1,17 @@
 //! What is compiled to XDP does what the interpreter does; programs of one file, so that they are linked once.
 
+#[path = "additions.rs"]
+mod additions;
 #[path = "common.rs"]
 mod common;
 #[path = "../../live/tests/lab/mod.rs"]
 mod lab;
 #[path = "live.rs"]
 mod live;
+#[path = "programs.rs"]
+mod programs;
+#[path = "random.rs"]
+mod random;
 #[path = "refused.rs"]
 mod refused;
 #[path = "rig.rs"]

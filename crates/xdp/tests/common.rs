@@ -4,16 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use io::capture::CaptureReader;
-use p4::interpret::Machine;
 use p4::ir::Program;
 use p4::{Options, lower};
-use paceline_xdp::history::{Arrival, prefix};
 use paceline_xdp::load::{LoadError, Loaded, MAX_BYTES};
-use paceline_xdp::verdict::state_differs;
+pub use paceline_xdp::traffic::random_packets;
+use paceline_xdp::trial::{self, Course, Packet};
 use paceline_xdp::{Compiled, Strategy, clang, compile};
 
 /// Examples whose programs are in the subset.
-pub const EXAMPLES: [&str; 9] = [
+pub const EXAMPLES: [&str; 11] = [
     "port_knocking",
     "stateful_firewall",
     "token_bucket",
@@ -23,10 +22,12 @@ pub const EXAMPLES: [&str; 9] = [
     "scr/ddos",
     "scr/heavy_hitter",
     "scr/connection_tracker",
+    "scr/token_bucket",
+    "scr/port_knocking",
 ];
 
 /// Examples whose packets share a core if they share state: the others have state under keys with nothing in common.
-pub const SHARDED: [&str; 7] = [
+pub const SHARDED: [&str; 9] = [
     "port_knocking",
     "stateful_firewall",
     "token_bucket",
@@ -34,18 +35,13 @@ pub const SHARDED: [&str; 7] = [
     "scr/ddos",
     "scr/heavy_hitter",
     "scr/connection_tracker",
+    "scr/token_bucket",
+    "scr/port_knocking",
 ];
 
 /// SCR's programs of Table 1.
 pub const TABLE_1: [&str; 5] =
-    ["scr/ddos", "scr/heavy_hitter", "scr/connection_tracker", "token_bucket", "port_knocking"];
-
-/// A packet and when it came, in ns, and by which port.
-pub struct Packet {
-    pub time_ns: u64,
-    pub port: u16,
-    pub bytes: Vec<u8>,
-}
+    ["scr/ddos", "scr/heavy_hitter", "scr/connection_tracker", "scr/token_bucket", "scr/port_knocking"];
 
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -88,45 +84,8 @@ pub fn loaded<'a>(compiled: &'a Compiled, object: &[u8], replicas: u32) -> Optio
     }
 }
 
-/// What comes before each packet of a stream: the sequencer, in user space.
-pub struct Sequencer<'a> {
-    compiled: &'a Compiled,
-    /// Parses packets as the program does.
-    parser: Machine,
-    replicas: u16,
-    ring: Vec<u8>,
-    sequence: u64,
-    time_ns: u64,
-}
-
-impl<'a> Sequencer<'a> {
-    pub fn new(compiled: &'a Compiled, program: &Program, replicas: u16) -> Sequencer<'a> {
-        let slots = usize::from(replicas) - 1;
-        let ring = vec![0; slots * compiled.item.bytes];
-        Sequencer { compiled, parser: Machine::new(program.clone()), replicas, ring, sequence: 0, time_ns: 0 }
-    }
-
-    /// A packet with its history, and its replica.
-    pub fn next(&mut self, packet: &Packet) -> (Vec<u8>, u16) {
-        let item = &self.compiled.item;
-        let slots = self.ring.len().checked_div(item.bytes).unwrap_or_default() as u64;
-        self.time_ns = self.time_ns.max(packet.time_ns);
-        let replica = (self.sequence % u64::from(self.replicas)) as u16;
-        let arrival = Arrival { sequence: self.sequence, time_ns: self.time_ns, replica, port: packet.port };
-        let mut bytes = prefix(item, arrival, &self.ring, self.sequence.min(slots) as u16);
-        bytes.extend(&packet.bytes);
-        if let Some(slot) = self.sequence.checked_rem(slots) {
-            let phv = self.parser.parse(packet.port, &packet.bytes, self.time_ns);
-            let at = slot as usize * item.bytes;
-            self.ring[at..at + item.bytes].copy_from_slice(&item.of(&phv.values));
-        }
-        self.sequence += 1;
-        (bytes, replica)
-    }
-}
-
-/// Takes packets through the program in the kernel and through the interpreter; gives the first difference, of packets or of
-/// the state that they leave. `damage` may change what a replica gets, by the packet's number.
+/// Takes packets through the program in the kernel and through the interpreter; gives the first difference. `damage` may change
+/// what a replica gets, by the packet's number.
 pub fn difference(
     program: &Program,
     compiled: &Compiled,
@@ -135,65 +94,8 @@ pub fn difference(
     packets: &[Packet],
     damage: &dyn Fn(u64, &mut Vec<u8>),
 ) -> Option<String> {
-    let mut machine = Machine::new(program.clone());
-    let mut sequencer = Sequencer::new(compiled, program, replicas);
-    // The state before each packet that a replica has not seen is not the last one.
-    let mut states = vec![Machine::new(program.clone()); usize::from(replicas)];
-    for (number, packet) in (0u64..).zip(packets) {
-        let (mut bytes, replica) = sequencer.next(packet);
-        damage(number, &mut bytes);
-        let expected = machine.packet(packet.port, &packet.bytes, packet.time_ns);
-        let expected = expected.into_iter().next().map(|output| (output.port, output.bytes));
-        let answer = match loaded.packet(&bytes, 1) {
-            Ok(answer) => answer.out,
-            Err(error) => return Some(format!("packet {number}: {error}")),
-        };
-        if answer != expected {
-            return Some(format!("packet {number}: expected {expected:?}, came {answer:?}"));
-        }
-        if packets.len() as u64 - number <= u64::from(replicas) {
-            states[usize::from(replica)] = machine.clone();
-        }
-    }
-    if loaded.strategy() == Strategy::Shared {
-        return state_differs(&machine, loaded, 0).expect("the maps");
-    }
-    let shown = u32::from(replicas).min(packets.len() as u32);
-    (0..shown)
-        .find_map(|replica| state_differs(&states[replica as usize], loaded, replica).expect("the maps"))
-}
-
-/// Frames that the examples' parsers know, and some that they do not, from few hosts, cut short now and then.
-pub fn random_packets(seed: u64, many: usize) -> Vec<Packet> {
-    let mut draw = fastrand::Rng::with_seed(seed);
-    let mut time_ns = 1_000_000_000;
-    let mut packet = || {
-        time_ns += draw.u64(0..400_000);
-        let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, draw.u8(1..4)];
-        let ether_type = if draw.u8(..) < 12 { 0x88b5_u16 } else { 0x0800 };
-        bytes.extend(ether_type.to_be_bytes());
-        let protocol = *draw.choice([6_u8, 6, 6, 6, 17, 17, 1].iter()).expect("one");
-        let length = draw.u16(28..200);
-        bytes.extend([if draw.u8(..) < 8 { 0x46 } else { 0x45 }, draw.u8(..)]);
-        bytes.extend(length.to_be_bytes());
-        bytes.extend([draw.u8(..), draw.u8(..), 0x40, if draw.u8(..) < 8 { 1 } else { 0 }, 64, protocol]);
-        // A checksum that is wrong, which the examples mend.
-        bytes.extend([draw.u8(..), draw.u8(..)]);
-        let hosts = [draw.u8(1..6), draw.u8(1..3)];
-        bytes.extend([192, 0, 2, hosts[0], 198, 51, 100, hosts[1]]);
-        bytes.extend((40_000 + draw.u16(0..3)).to_be_bytes());
-        bytes.extend(draw.choice([22_u16, 7001, 7002, 7003, 80].iter()).expect("one").to_be_bytes());
-        bytes.extend((0..8).map(|_| draw.u8(..)));
-        bytes.push(0x50);
-        bytes.push(*draw.choice([2_u8, 0x12, 0x10, 4, 1].iter()).expect("one"));
-        bytes.extend((0..6).map(|_| draw.u8(..)));
-        bytes.resize(bytes.len() + draw.usize(0..80), 0xa5);
-        if draw.u8(..) < 10 {
-            bytes.truncate(draw.usize(14..bytes.len()));
-        }
-        Packet { time_ns, port: draw.u16(0..2), bytes }
-    };
-    (0..many).map(|_| packet()).collect()
+    let course = Course { damage, ..Course::new(replicas, packets) };
+    trial::difference(program, compiled, loaded, &course).expect("the maps")
 }
 
 /// The first packets of a capture; nothing, with a word why, where it is absent.

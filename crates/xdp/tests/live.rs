@@ -29,7 +29,7 @@ fn outcome_with(
     outcome_of(Strategy::Scr, label, name, (replicas, queue, recovers), change)
 }
 
-fn outcome_of(
+pub fn outcome_of(
     strategy: Strategy,
     label: &str,
     name: &str,

@@ -1,6 +1,7 @@
 //! `paceline p4`: programs in P4-16 with tables that the data plane writes.
 
 pub mod resources;
+pub mod matrix;
 mod rtl;
 mod xdp;
 
@@ -46,6 +47,9 @@ pub enum P4Command {
     Rtl(rtl::RtlArgs),
     /// Run a program over a capture or a test file, as the reference does it
     Run(RunArgs),
+    /// Run programs on all models of pipelines and as XDP programs, and hold them to the reference: a table of what is equal,
+    /// what is refused and why, and ns a packet in the kernel
+    Matrix(matrix::MatrixArgs),
 }
 
 #[derive(Args)]
@@ -178,6 +182,7 @@ pub fn command(args: &P4Args, _: &Registry) -> Result<ExitCode, Failure> {
         P4Command::Resources(args) => resources::command(args),
         P4Command::Rtl(args) => rtl::command(args),
         P4Command::Run(args) => run(args),
+        P4Command::Matrix(args) => matrix::command(args),
     }
 }
 
