@@ -105,6 +105,12 @@ pub fn number(value: u128) -> String {
 /// Bits of a packet as a value: `width` of them, `at_bits` behind the byte that `base` points to.
 pub fn load(base: &str, at_bits: u32, width: u32) -> String {
     let (first, last) = (at_bits / 8, (at_bits + width - 1) / 8);
+    if last - first >= 8 {
+        // More bytes than a word has: the first one, then the rest.
+        let rest = width - (8 - at_bits % 8);
+        let (high, low) = (load(base, at_bits, width - rest), load(base, at_bits + width - rest, rest));
+        return format!("({high} << {rest} | {low})");
+    }
     let behind = (last + 1) * 8 - at_bits - width;
     let mut text = String::new();
     let mut at = first;
@@ -155,6 +161,12 @@ mod tests {
         assert_eq!(load("at", 4, 4), "((be8(at + 0)) & 0xfull)");
         assert_eq!(load("at", 51, 13), "((be16(at + 6)) & 0x1fffull)");
         assert_eq!(load("at", 48, 3), "((be8(at + 6) >> 5) & 7ull)");
+        // Nine bytes.
+        let first = "((be8(at + 0)) & 0x1full)";
+        assert_eq!(
+            load("at", 3, 62),
+            format!("({first} << 57 | ((be64(at + 1) >> 7) & 0x1ffffffffffffffull))")
+        );
     }
 
     #[test]

@@ -138,7 +138,8 @@ impl<'a> Live<'a> {
         let sizes = [("cpus", places), ("witness_map", wiring.witnesses.max(1)), ("sequencer_map", 1)];
         let is_replicated = compiled.strategy == Strategy::Scr;
         let programs = if is_replicated { vec![CORE, SEQUENCER, FLUSH] } else { vec![CORE, SEQUENCER] };
-        let settings = Settings { replicas, globals: &globals, sizes: &sizes, programs: &programs };
+        let settings =
+            Settings { replicas, globals: &globals, sizes: &sizes, programs: &programs, is_log_whole: true };
         let mut loaded = Loaded::with(compiled, object, &settings)?;
         let core = loaded.program(CORE)?.fd().map_err(program_failed(CORE))?.try_clone();
         let core = core.map_err(failed_io(CORE.to_owned()))?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aya::maps::Map;
 use aya::programs::{ProgramError, Xdp};
-use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
+use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions, VerifierLogLevel};
 use p4::ir::ones;
 
 use crate::compile::{Compiled, RegisterLayout};
@@ -122,6 +122,8 @@ pub struct Settings<'s> {
     pub sizes: &'s [(&'s str, u32)],
     /// Its programs.
     pub programs: &'s [&'s str],
+    /// Whether the verifier's log of a program that it refuses has all that it looked at. That takes it several looks.
+    pub is_log_whole: bool,
 }
 
 /// A program in the kernel, with the state of some replicas.
@@ -151,7 +153,13 @@ impl<'a> Loaded<'a> {
         Loaded::with(
             compiled,
             object,
-            &Settings { replicas, globals: &[("repeats", &repeats)], sizes: &[], programs: &programs },
+            &Settings {
+                replicas,
+                globals: &[("repeats", &repeats)],
+                sizes: &[],
+                programs: &programs,
+                is_log_whole: true,
+            },
         )
     }
 
@@ -166,6 +174,9 @@ impl<'a> Loaded<'a> {
     ) -> Result<Loaded<'a>, LoadError> {
         let names = maps(compiled);
         let mut loader = EbpfLoader::new();
+        if !settings.is_log_whole {
+            loader.verifier_log_level(VerifierLogLevel::STATS);
+        }
         let is_shared = compiled.strategy == Strategy::Shared;
         for name in &names {
             let elements = if is_shared && name != "progress_map" { 1 } else { settings.replicas };

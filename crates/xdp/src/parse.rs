@@ -114,7 +114,7 @@ fn extract(bodies: &Bodies<'_>, header: &Header, name: &str, too_short: usize, o
     for field in &header.fields {
         let width = program.fields[*field as usize].width;
         // Wider ones are refused where they are used.
-        if width <= 64 && at % 8 + width <= 64 {
+        if width <= 64 {
             out.line(format!("p->{} = {};", bodies.names.field(*field), load("at", at, width)));
         }
         at += width;

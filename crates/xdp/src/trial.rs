@@ -61,7 +61,8 @@ pub fn load<'a>(
     };
     let (replicas, recovers) = ([u32::from(cores)], [u32::from(recovers)]);
     let globals: &[(&str, &[u32])] = &[("replicas", &replicas), ("recovers", &recovers)];
-    Loaded::with(compiled, object, &Settings { replicas: cores.into(), globals, sizes: &[], programs })
+    let settings = Settings { replicas: cores.into(), globals, sizes: &[], programs, is_log_whole: false };
+    Loaded::with(compiled, object, &settings)
 }
 
 /// What comes before each packet of a stream: the sequencer, in user space.

@@ -6,7 +6,7 @@ use crate::common::{compiled, difference, example, loaded, lowered, object, rand
 use crate::live::outcome_of;
 
 /// A program whose ingress does this to packets with IPv4, over a register `r` of so many bits and a register `q`.
-fn program(width: u32, apply: &str) -> p4::ir::Program {
+pub fn program(width: u32, apply: &str) -> p4::ir::Program {
     let text = format!(
         "#include \"headers.p4\"
 struct metadata_t {{ bit<{width}> m; bit<{width}> n; }}

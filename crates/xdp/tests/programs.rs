@@ -13,7 +13,7 @@ use paceline_xdp::trial::Packet;
 const WIDTHS: [u32; 13] = [1, 3, 7, 8, 9, 13, 16, 17, 24, 31, 32, 33, 64];
 
 /// Steps over state in a program.
-const MAX_STEPS: u32 = 6;
+const MAX_STEPS: u32 = 3;
 
 /// A program and packets for it.
 pub struct Random {
@@ -216,13 +216,14 @@ impl Program {
 
     fn assignment(&mut self) -> String {
         let to = self.written();
+        let depth = 1 + self.below(2);
         match self.one_in(5) && to.width > 2 {
             true => {
                 let high = 1 + self.below(to.width - 1);
                 let low = self.below(high + 1);
                 format!("{}[{high}:{low}] = {};\n", to.name, self.bits(high - low + 1, 1))
             }
-            false => format!("{} = {};\n", to.name, self.bits(to.width, 3)),
+            false => format!("{} = {};\n", to.name, self.bits(to.width, depth)),
         }
     }
 
@@ -252,7 +253,7 @@ impl Program {
                         writeln!(text, "{} = {cast}{column};", to.name).expect("text");
                     }
                     let by = *pick(&mut self.rng, &["+", "-", "^", "|+|"]);
-                    writeln!(text, "{column} = {column} {by} {};", self.bits(*width, 2)).expect("text");
+                    writeln!(text, "{column} = {column} {by} {};", self.bits(*width, 1)).expect("text");
                 }
                 match self.below(6) {
                     0 => {}
@@ -274,7 +275,7 @@ impl Program {
                     writeln!(text, "{} = {cast}{local};", to.name).expect("text");
                 }
                 let by = *pick(&mut self.rng, &["+", "+", "-", "^", "|-|"]);
-                let operand = self.bits(width, 2);
+                let operand = self.bits(width, 1);
                 match self.below(4) {
                     0 => {
                         let condition = self.condition(1);
@@ -301,7 +302,7 @@ impl Program {
                 self.step()
             }
             8 | 9 if self.depth < 3 => {
-                let condition = self.condition(2);
+                let condition = self.condition(1);
                 let then = self.block(2);
                 match self.one_in(2) {
                     true => format!("if ({condition}) {{\n{then}}}\n"),
@@ -342,7 +343,7 @@ impl Program {
         let kind = *pick(&mut self.rng, &["exact", "ternary", "range", "lpm"]);
         let mask = if key.width == 64 { u64::MAX } else { (1 << key.width) - 1 };
         let mut entries: Vec<String> = Vec::new();
-        for value in 0..4u64.min(mask + u64::from(mask != u64::MAX)) {
+        for value in 0..3u64.min(mask + u64::from(mask != u64::MAX)) {
             let set = match kind {
                 "exact" => value.to_string(),
                 "ternary" => format!("{value} &&& {}", self.rng.u64(..) & mask | value),
@@ -362,7 +363,7 @@ impl Program {
         self.places.push(parameter);
         let first = self.block(2);
         self.places = places;
-        let second = self.block(2);
+        let second = self.block(1);
         format!(
             "action a{number}(bit<8> given) {{\n{first}}}\naction b{number}() {{\n{second}}}\n\
              table t{number} {{\nkey = {{ {}: {kind}; }}\nactions = {{ a{number}; b{number}; NoAction; }}\n\
@@ -471,11 +472,11 @@ impl Program {
         );
         let (structures, declared) = self.declarations();
         let mut locals = declared;
-        let tables = self.below(3);
+        let tables = self.below(2);
         for number in 0..tables {
             locals += &self.table(number);
         }
-        let mut apply: String = (0..2 + self.below(3)).map(|_| self.statement()).collect();
+        let mut apply: String = (0..1 + self.below(3)).map(|_| self.statement()).collect();
         for number in 0..tables {
             let first = self.block(1);
             apply += &match self.below(3) {
@@ -487,7 +488,7 @@ impl Program {
             };
         }
         apply += &self.step();
-        apply += &(0..1 + self.below(3)).map(|_| self.statement()).collect::<String>();
+        apply += &(0..1 + self.below(2)).map(|_| self.statement()).collect::<String>();
         self.objects.clear();
         let egress = if self.one_in(3) { self.assignment() } else { String::new() };
         let odd: String =

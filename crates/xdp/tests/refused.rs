@@ -100,6 +100,9 @@ fn state_under_keys_with_nothing_in_common_is_not_sharded() {
     assert_eq!(said(r, "bit<8> v; r.read(v, (bit<32>)hdr.h.n); r.write((bit<32>)hdr.h.n, v + 1);"), []);
     let half = "bit<8> v; r.read(v, (bit<32>)hdr.h.n[7:4]); r.write((bit<32>)hdr.h.n[7:4], v + 1);";
     assert_eq!(said(r, half), []);
+    // In a variable that nothing changes once state is used.
+    let kept = "meta.m = hdr.h.n + 1; r.write((bit<32>)meta.m, 1); r.write((bit<32>)meta.m, 2);";
+    assert_eq!(said(r, kept), []);
     // Computed before, the same for both.
     let hashed = "bit<32> at; hash(at, HashAlgorithm.crc32, 32w0, { hdr.h.n }, 32w256); r.write(at, 1); q.write(at, 2);";
     assert_eq!(said(&format!("{r}{q}"), hashed), []);
@@ -113,6 +116,12 @@ fn state_under_keys_with_nothing_in_common_is_not_sharded() {
         (
             r,
             "r.write((bit<32>)hdr.h.n, 1); hdr.h.n = 3; r.write((bit<32>)hdr.h.n, 1);",
+            "register ingress.r",
+            "known",
+        ),
+        (
+            r,
+            "meta.m = hdr.h.n; r.write((bit<32>)meta.m, 1); meta.m = 3; r.write((bit<32>)meta.m, 1);",
             "register ingress.r",
             "known",
         ),

@@ -1,7 +1,9 @@
 //! Strategies `sharded` and `shared`: one core's program, and any core's with one state, does what the interpreter does.
 
 use paceline_xdp::Strategy;
+use paceline_xdp::trial;
 
+use crate::additions::program;
 use crate::common::{
     EXAMPLES, SHARDED, captured, compiled, difference, example, loaded, object, random_packets, root,
 };
@@ -22,6 +24,26 @@ fn examples_equal_the_interpreter_packet_by_packet() {
             assert_eq!(found, None, "{name}, {strategy}");
         }
     }
+}
+
+/// Each way through the program has a temporary of its own for the index, and none of them is computed on the other way.
+#[test]
+fn state_that_two_ways_use_is_on_one_shard() {
+    let step = |by: u32| {
+        let index = "(bit<32>) hdr.ipv4.src_addr[7:0]";
+        format!("r.read(meta.m, {index}); r.write({index}, meta.m ^ {by}); hdr.ipv4.tos = (bit<8>) meta.m;")
+    };
+    let apply = format!("if (hdr.ipv4.tos[0:0] == 1) {{ {} }} else {{ {} }}", step(5), step(9));
+    let program = program(32, &apply);
+    let compiled = compiled(&program, Strategy::Sharded);
+    let Some(object) = object(&compiled, "two-ways") else { return };
+    // Where there are no rights, the reason is printed.
+    if crate::common::loaded(&compiled, &object, 1).is_none() {
+        return;
+    }
+    let loaded = trial::load(&compiled, &object, 4, false).expect("it is loaded");
+    let found = difference(&program, &compiled, &loaded, 4, &random_packets(7, 500), &|_, _| ());
+    assert_eq!(found, None);
 }
 
 /// The test above would find a compiler that leaves a transition out.

@@ -341,7 +341,7 @@ fn render(matrix: &Matrix) -> String {
     text += &"---|".repeat(names.len());
     text += &"---:|".repeat(strategies.len() + 1);
     text.push('\n');
-    let mut reasons: Vec<&str> = Vec::new();
+    let mut reasons: Vec<String> = Vec::new();
     for row in &matrix.programs {
         let test = row
             .expectations
@@ -352,7 +352,8 @@ fn render(matrix: &Matrix) -> String {
                 text += &format!(" {} |", way.outcome);
                 continue;
             };
-            let number = reasons.iter().position(|known| known == why).unwrap_or_else(|| {
+            let why = general(why, &row.program);
+            let number = reasons.iter().position(|known| *known == why).unwrap_or_else(|| {
                 reasons.push(why);
                 reasons.len() - 1
             });
@@ -368,4 +369,33 @@ fn render(matrix: &Matrix) -> String {
         text += &format!("\n{number}. {why}");
     }
     text + "\n"
+}
+
+/// A reason without places in a program and the names before them, so that programs have reasons in common.
+fn general(why: &str, program: &str) -> String {
+    let file = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+    let is_place = |word: &str| word.trim_start_matches('(').starts_with(&format!("{file}:"));
+    let mut words: Vec<&str> = Vec::new();
+    for word in why.split_whitespace() {
+        if !is_place(word) {
+            words.push(word);
+        } else if word.starts_with('(') {
+            words.pop();
+        } else if words.ends_with(&["used", "at"]) {
+            words.truncate(words.len() - 2);
+        }
+    }
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::general;
+
+    #[test]
+    fn reasons_have_no_places() {
+        let known = "x.p4:4:2: register a.b (x.p4:4:2), used at x.p4:7:13, x.p4:8:1, and muTable a.c (x.p4:2:1) are apart";
+        assert_eq!(general(known, "examples/x.p4"), "register and muTable are apart");
+        assert_eq!(general("pisa: register a.b is new", "x.p4"), "pisa: register a.b is new");
+    }
 }
