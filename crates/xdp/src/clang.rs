@@ -76,6 +76,9 @@ pub fn build(source_file: &Path) -> Result<PathBuf, BuildError> {
         "-Wextra",
         "-Wno-unused-parameter",
         "-Wno-unused-function",
+        // A program may compare a field with itself, or assign it to itself.
+        "-Wno-tautological-compare",
+        "-Wno-self-assign",
         "-Werror",
         "-c",
     ];

@@ -46,7 +46,17 @@ fn state_that_two_ways_use_is_on_one_shard() {
     assert_eq!(found, None);
 }
 
-/// The test above would find a compiler that leaves a transition out.
+/// Random programs found that clang was asked to refuse this.
+#[test]
+fn a_field_may_be_compared_with_itself() {
+    let program = program(
+        32,
+        "if (hdr.ipv4.ttl < hdr.ipv4.ttl) { hdr.ipv4.ttl = 1; } meta.m = meta.m; hdr.ipv4.tos = hdr.ipv4.tos;",
+    );
+    object(&compiled(&program, Strategy::Sharded), "itself");
+}
+
+/// The test of the examples would find a compiler that leaves a transition out.
 #[test]
 fn a_transition_left_out_is_found() {
     let program = example("port_knocking");
