@@ -3,14 +3,18 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE};
-use engine::{Beside, Chain, Plan, PlanError, Progress, Reload, Verified, verify, verify_reloading};
+use engine::{
+    Agreement, Beside, Chain, ExternalInput, ExternalPackets, Plan, PlanError, Progress, Recovery, Reload,
+    SequencedAs, UpTo, Verified, VerifyError, verify, verify_external, verify_reloading,
+};
 use etherparse::PacketBuilder;
 use io::Fate;
 use io::capture::CaptureReader;
-use nf::{About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionError, Pooled, Verdict};
+use nf::{About, Cx, DstAddr, Extras, FiveTuple, FlowKey, NetworkFunction, OptionError, Pooled, Verdict};
 use paceline_conformance::pcap::Pcap;
 use paceline_conformance::stock::{ALONE, alone, generated, small};
-use paceline_conformance::{Packet, captures, chain, example, pcap, root, stock_functions};
+use paceline_conformance::{Packet, captures, chain, example, faulty, pcap, root, stock_functions};
+use table::WhenFull;
 use wire::{Fields, Headers};
 
 fn verify_rss(chain: &Chain, capture: &std::path::Path, cores: usize) -> Verified {
@@ -176,8 +180,17 @@ const MISCOUNTS: u8 = 6;
 /// Faults show with the 500th IP packet, which is this one of the capture, from 1.
 const NUMBER_OF_THE_500TH: u64 = 504;
 
+/// As FORGETS_VERDICT, with an input that is shorter when the packet is to be explained.
+const IS_CUT: u8 = 7;
+/// As FORGETS_STATE, in the first of several replicas.
+const FORGETS_STATE_OF_A_REPLICA: u8 = 8;
+/// As FORGETS_VERDICT, over packets that come with their history.
+const FORGETS_VERDICT_OUTSIDE: u8 = 9;
+/// Drops the first packet that is not IP.
+const DROPS_NO_IP: u8 = 10;
+
 /// Cores of all runs so far, for each fault: those of the first run are well.
-static POOLS_MADE: [AtomicU64; 7] = [const { AtomicU64::new(0) }; 7];
+static POOLS_MADE: [AtomicU64; 11] = [const { AtomicU64::new(0) }; 11];
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -201,19 +214,21 @@ impl<const FAULT: u8> NetworkFunction for Faulty<FAULT> {
     }
 
     fn project(headers: &Headers) -> Option<FiveTuple> {
-        headers.is_ip().then(|| FiveTuple::of(headers))
+        (headers.is_ip() || FAULT == DROPS_NO_IP).then(|| FiveTuple::of(headers))
     }
 
     fn key(meta: &FiveTuple) -> FiveTuple {
         *meta
     }
 
-    fn step(&self, flow: &mut Option<u64>, _: &FiveTuple, cx: &mut Cx<'_, (bool, u64)>) -> Verdict {
+    fn step(&self, flow: &mut Option<u64>, meta: &FiveTuple, cx: &mut Cx<'_, (bool, u64)>) -> Verdict {
         let (is_faulty, packets) = &mut *cx.pool;
-        *packets += 1;
-        let is_hit = *is_faulty && *packets == 500;
+        *packets += u64::from(FAULT != DROPS_NO_IP || meta.src == wire::Addr::default());
+        let is_hit = *is_faulty && *packets == if FAULT == DROPS_NO_IP { 1 } else { 500 };
         let seen = flow.get_or_insert(0);
-        if !(is_hit && matches!(FAULT, FORGETS_STATE | FORGETS_STATE_OF_THE_DEAD)) {
+        let forgets_state =
+            matches!(FAULT, FORGETS_STATE | FORGETS_STATE_OF_THE_DEAD | FORGETS_STATE_OF_A_REPLICA);
+        if !(is_hit && forgets_state) {
             *seen += 1;
         }
         if !(is_hit && FAULT == FORGETS_EDIT) {
@@ -223,7 +238,9 @@ impl<const FAULT: u8> NetworkFunction for Faulty<FAULT> {
             cx.count(0);
         }
         match FAULT {
-            FORGETS_VERDICT | IS_STOPPED if is_hit => Verdict::Drop(0),
+            FORGETS_VERDICT | IS_STOPPED | IS_CUT | FORGETS_VERDICT_OUTSIDE | DROPS_NO_IP if is_hit => {
+                Verdict::Drop(0)
+            }
             MISTAKES_REASON => Verdict::Drop(u8::from(is_hit)),
             _ => Verdict::Forward,
         }
@@ -240,12 +257,15 @@ impl<const FAULT: u8> Faulty<FAULT> {
     }
 }
 
-fn verify_faulty<const FAULT: u8>() -> Verified {
+fn faulty_chain<const FAULT: u8>() -> Chain {
     let mut registry = stock::registry();
     registry.add::<Faulty<FAULT>>();
-    let chain = chain("[[function]]\nuse = \"faulty\"", &registry);
+    chain("[[function]]\nuse = \"faulty\"", &registry)
+}
+
+fn verify_faulty<const FAULT: u8>() -> Verified {
     // One core, so that exactly one pool of the second run is made second.
-    verify_rss(&chain, &root().join("captures/edge.pcap"), 1)
+    verify_rss(&faulty_chain::<FAULT>(), &root().join("captures/edge.pcap"), 1)
 }
 
 #[test]
@@ -281,11 +301,121 @@ fn another_reason_to_drop_is_another_answer() {
     assert_eq!((first.single.fate, first.other.fate), (dropped(0), dropped(1)));
 }
 
+/// Replicas are compared one by one: that another is right excuses none.
+#[test]
+fn a_replica_that_drifted_is_found_beside_others_that_did_not() {
+    let chain = faulty_chain::<FORGETS_STATE_OF_A_REPLICA>();
+    let plan = Plan::new(&chain, SCR, 3).expect("replicable");
+    let open = || CaptureReader::open(root().join("captures/edge.pcap"));
+    let verified = verify(&chain, &plan, &open, &Progress::default()).expect("runs");
+    assert!(verified.different == 0 && !verified.is_same(), "{verified:#?}");
+}
+
+/// What turns flows away on many cores `single` turns away as well, so that all else is compared; and where another chain took
+/// over, the table of the one before is named.
 #[test]
 fn a_table_that_filled_up_is_named() {
-    let chain = chain("[[function]]\nuse = \"heavy-hitters\"\nflows = 10", &stock::registry());
-    let verified = verify_rss(&chain, &root().join("captures/edge.pcap"), 3);
-    assert_eq!(verified.filled, ["heavy-hitters"]);
+    let open = || CaptureReader::open(root().join("captures/edge.pcap"));
+    for when_full in [WhenFull::Reject, WhenFull::EvictOldest] {
+        let small = chain("[[function]]\nuse = \"heavy-hitters\"", &stock::registry());
+        let small = small.with_flows(10, when_full);
+        let verified = verify_rss(&small, &root().join("captures/edge.pcap"), 3);
+        assert_eq!(verified.filled, ["heavy-hitters"]);
+        assert_eq!(verified.agreement(), Agreement::EqualUpTo(vec![UpTo::FullTables]), "{verified:#?}");
+
+        let large = chain("[[function]]\nuse = \"flow-statistics\"", &stock::registry());
+        let plan = |chain| Plan::new(chain, RSS, 3).expect("shardable");
+        let reload = Reload { after: 1_500, chain: large.clone(), plan: plan(&large) };
+        let verified = verify_reloading(&small, &plan(&small), &[reload], &open, &Progress::default());
+        let verified = verified.expect("runs");
+        assert!(verified.filled == ["heavy-hitters"] && verified.holds(), "{verified:#?}");
+    }
+}
+
+/// Cores share its states, and some of its packets are lost: what cores count does not add up. A table that was full may have
+/// lost them as well, which excuses it, and is named.
+#[test]
+fn a_shared_count_that_is_lost_is_found_unless_its_table_was_full() {
+    type Lost = faulty::Faulty<DstAddr, { faulty::LOSES_A_COUNT }>;
+    let mut registry = stock::registry();
+    registry.add::<Lost>();
+    let (lossy, well) =
+        ("[[function]]\nuse = \"faulty-shared\"\n", "[[function]]\nuse = \"flow-statistics\"\n");
+    let checked = |functions: &str, flows: Option<usize>| {
+        let chain = chain(functions, &registry);
+        let chain =
+            flows.into_iter().fold(chain, |chain, flows| chain.with_flows(flows, WhenFull::EvictOldest));
+        let plan = Plan::new(&chain, SHARED, 3).expect("any chain can be shared");
+        let open = || CaptureReader::open(root().join("captures/edge.pcap"));
+        let verified = verify(&chain, &plan, &open, &Progress::default()).expect("runs");
+        let [check] = &verified.shared[..] else { panic!("one function: {verified:#?}") };
+        println!("{flows:?} flows: {check:?}");
+        assert_eq!(verified.has_compared(), check.promise.is_some());
+        (check.failure.is_some(), check.excused.is_some(), verified.is_same())
+    };
+    assert_eq!(checked(lossy, None), (true, false, false));
+    assert_eq!(checked(lossy, Some(2)), (false, true, true));
+    assert_eq!(checked(well, None), (false, false, true));
+}
+
+/// The input is read anew for each run.
+#[test]
+fn an_input_that_changes_between_runs_is_an_error() {
+    let first = |most| pcap::first_of(&root().join("captures/edge.pcap"), most);
+    let (whole, cut) = (first(600), first(450));
+    let changing = |chain: &Chain, whole_times: u64| {
+        let opened = AtomicU64::new(0);
+        let open = || match opened.fetch_add(1, Ordering::Relaxed) < whole_times {
+            true => Ok(whole.open()),
+            false => Ok(cut.open()),
+        };
+        let plan = Plan::new(chain, RSS, 1).expect("shardable");
+        match verify(chain, &plan, &open, &Progress::default()) {
+            Err(VerifyError::Packets { strategy, single, other }) => (strategy, single, other),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(changing(&example("stats-limiter.toml"), 1), ("rss", 600, 450));
+    // Where a packet differed that is not there when it is to be explained.
+    let number = NUMBER_OF_THE_500TH;
+    assert_eq!(changing(&faulty_chain::<IS_CUT>(), 2), ("the same again", number, number - 1));
+}
+
+/// What is not IP has no flow.
+#[test]
+fn a_difference_in_what_is_not_ip_is_found_and_has_no_flow() {
+    let verified = verify_faulty::<DROPS_NO_IP>();
+    assert_eq!(verified.different, 1);
+    let first = verified.first.expect("one differs");
+    assert_eq!((first.flow, first.other.fate), (None, Fate::DropBy { function: 0, reason: 0 }));
+}
+
+/// Here the one core is the second run. Behind it the packet's flow is read from what came with its history.
+#[test]
+fn a_wrong_verdict_over_packets_with_history_is_found_and_named() {
+    let chain = faulty_chain::<FORGETS_VERDICT_OUTSIDE>();
+    let plan = Plan::new(&chain, SCR, 1).expect("replicable");
+    let edge = || CaptureReader::open(root().join("captures/edge.pcap")).expect("a capture");
+    let open = || {
+        let packets = ExternalPackets::Capture(edge().into(), SequencedAs::Newest);
+        Ok(ExternalInput { packets, speed: None, loss: None, recovery: Recovery::On })
+    };
+    let verified = verify_external(&chain, &plan, &open, &Progress::default()).expect("runs");
+    assert_eq!((verified.different, verified.stopped), (1, false));
+    let first = verified.first.expect("one differs");
+    assert_eq!(first.number, NUMBER_OF_THE_500TH);
+    assert_eq!(
+        (first.single.fate, first.other.fate),
+        (Fate::DropBy { function: 0, reason: 0 }, Fate::Forward)
+    );
+    // The flow that the same packet has in the capture.
+    let mut reader = edge();
+    let mut flow = None;
+    for _ in 0..NUMBER_OF_THE_500TH {
+        let record = reader.next().expect("whole").expect("there is one");
+        flow = Some(FiveTuple::of(&wire::parse(record.link, record.data, record.wire_len)));
+    }
+    assert!(flow.is_some() && first.flow == flow, "{:?}", first.flow);
 }
 
 /// A SYN of each of these hosts of the inside, with its port, to the same server.

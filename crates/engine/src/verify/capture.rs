@@ -377,3 +377,6 @@ impl Order {
         *last = (*last).max(Some(seen.sent));
     }
 }
+
+#[cfg(test)]
+mod tests;

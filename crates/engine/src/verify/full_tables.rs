@@ -77,3 +77,6 @@ pub(super) fn may_explain(verified: &Verified, plan: &Plan) -> bool {
         || verified.out_of_order.is_some_and(|packets| packets > 0);
     was_full && !is_excluded && !verified.is_same()
 }
+
+#[cfg(test)]
+mod tests;

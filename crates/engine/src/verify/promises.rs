@@ -102,3 +102,6 @@ pub(super) fn may_differ(chain: &Chain, plan: &Plan, judged: Option<usize>) -> F
     let allocated = allocated(chain, plan, judged).into_iter().map(|(_, fields)| fields);
     edited.chain(allocated).fold(Fields::empty(), Fields::union)
 }
+
+#[cfg(test)]
+mod tests;

@@ -212,11 +212,28 @@ mod tests {
         assert_eq!((headers.icmp_ports(), headers.dst_port, headers.src_port), (Some(of), 5000, 53));
     }
 
+    /// A first fragment, a packet that a capture cut in its transport header, and one that is not IPv4.
+    #[test]
+    fn what_is_not_whole_is_not_answered() {
+        let datagram = sent(protocol::UDP, &[0x13, 0x88, 0, 53, 0, 9, 0, 0, 1]);
+        let is_answered =
+            |bytes: &[u8]| Sent::of(LinkType::Ethernet, bytes, datagram.len() as u32, &datagram).is_some();
+        assert!(is_answered(&datagram));
+        let mut fragment = datagram.clone();
+        fragment[20] |= 0x20;
+        assert!(!is_answered(&fragment));
+        assert!(!is_answered(&datagram[..14 + IPV4_BYTES + 4]));
+        assert!(!is_answered(&silence(LinkType::Ethernet)));
+    }
+
     #[test]
     fn silence_is_no_ip() {
         for link in [LinkType::Ethernet, LinkType::RawIp, LinkType::LinuxSll, LinkType::Null] {
             let frame = silence(link);
             assert!(!wire::parse(link, &frame, frame.len() as u32).is_ip(), "{link:?}");
+            // As long as the shortest frame, or header of IP, so that it is no malformed one either.
+            let (len, is_ethernet) = (frame.len(), link == LinkType::Ethernet);
+            assert_eq!((len, frame[12..14] == NO_PROTOCOL), (if is_ethernet { 60 } else { 20 }, is_ethernet));
             assert!(Sent::of(link, &frame, frame.len() as u32, &frame).is_none());
         }
     }

@@ -202,3 +202,6 @@ fn is_same(one: (u64, Option<Named>), other: (u64, Option<Named>), found: &mut F
         _ => is_same,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -383,3 +383,6 @@ impl HistoryCheck {
         missed.map(|missed| missed.saturating_sub(self.lost_to_all)).sum()
     }
 }
+
+#[cfg(test)]
+mod tests;
