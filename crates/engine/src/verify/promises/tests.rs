@@ -42,7 +42,7 @@ fn what_is_allocated_is_left_out_where_cores_allocate_otherwise() {
     }
 }
 
-/// Edits that are not promised blind those who see them; who edits nothing blinds nobody.
+/// Edits that are not promised blind what comes behind them; a function that edits nothing blinds none.
 #[test]
 fn edits_that_are_not_promised_blind_what_comes_behind() {
     let blinding = chain(&[NAT, STATISTICS]);
