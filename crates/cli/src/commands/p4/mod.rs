@@ -1,7 +1,7 @@
 //! `paceline p4`: programs in P4-16 with tables that the data plane writes.
 
-pub mod resources;
 pub mod matrix;
+pub mod resources;
 mod rtl;
 mod xdp;
 
