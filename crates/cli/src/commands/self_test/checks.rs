@@ -15,8 +15,11 @@ pub enum Outcome {
     NotTried(String),
 }
 
-/// Each check with its name. Those after the first read the capture that it makes, so they are not tried without it.
-pub const ALL: &[(&str, fn(&Own) -> Outcome)] = &[
+/// A check's name, and what it comes to.
+type Check = (&'static str, fn(&Own) -> Outcome);
+
+/// In order. Those after the first read the capture that it makes, so they are not tried without it.
+pub const ALL: &[Check] = &[
     ("capture", |own| outcome(capture(own))),
     ("run", |own| outcome(run(own))),
     ("rss", |own| outcome(verify(own, "rss"))),
