@@ -86,6 +86,8 @@ fn resources() -> String {
         for name in names {
             let path = root.join(folder).join(&name);
             let program = read_program(&path, &[], &[]).unwrap_or_else(|failure| panic!("{name}: {failure}"));
+            // Two folders may each have a program of one name.
+            let name = path.strip_prefix(root.join("examples/p4")).unwrap_or(&path).display();
             let (rows, what) = rows(&program);
             for row in rows {
                 let _ = writeln!(page, "| `{name}` | {} |", row.join(" | "));

@@ -5,7 +5,7 @@
 //! | [`profile`] | a chip: how much of each there is, each number with its source |
 //! | [`need`] | how much each table, state and hash takes |
 //! | [`vector`] | which fields go through the stages, and in which containers |
-//! | [`plan`] | a program placed on a chip, or what does not fit and by how much |
+//! | [`plan()`] | a program placed on a chip, or what does not fit and by how much |
 //! | [`check`] | a judge of plans that shares no code with what makes them |
 //!
 //! [`allocate::fit`](crate::passes::allocate::fit) moves and splits what is too much for a stage.

@@ -1,6 +1,7 @@
 //! `paceline inspect`: what is in a capture.
 
 mod chart;
+mod inspection;
 mod page;
 mod rows;
 mod text;
@@ -14,11 +15,10 @@ use clap::Args;
 use engine::report::{TimeRanBack, skipped};
 use engine::{ChecksumSample, Checksums, FragmentTracker, Oddities, Progress, Registry};
 use io::capture::{CaptureError, CaptureReader};
-use schemars::JsonSchema;
-use serde::Serialize;
 use traffic::{Analysis, Beyond, Profile};
 use wire::{Malformed, Stamper};
 
+pub use self::inspection::Inspection;
 use crate::failure::Failure;
 use crate::input::open_capture;
 use crate::output::{self, Reports};
@@ -88,32 +88,6 @@ fn too_many(profile: &Profile) -> Vec<String> {
         ))
     };
     keys.into_iter().filter_map(sentence).collect()
-}
-
-/// The JSON of `paceline inspect --json`. Documented by `docs/inspect.schema.json`; fields are added,
-/// never renamed or removed.
-#[derive(Serialize, JsonSchema)]
-pub struct Inspection {
-    /// Version of Paceline.
-    paceline: String,
-    #[serde(flatten)]
-    profile: Profile,
-    /// What is odd about the capture, in sentences.
-    oddities: Vec<String>,
-    /// Packets that were skipped since their link type is not supported, by its name.
-    skipped: BTreeMap<String, u64>,
-    /// Packets whose own time lay before an earlier packet's.
-    time_ran_back: TimeRanBack,
-    /// The checksums of all packets, and whether `checksums = "auto"` would verify them; which goes by the first
-    /// 4,096, of a pipe the first 64.
-    checksums: ChecksumSample,
-    /// Fragments that a chain with `fragments = "track"` would find malformed, by reason, beside those that are malformed
-    /// in any chain. Reasons that did not occur are left out.
-    fragments: BTreeMap<String, u64>,
-    /// Whether the whole capture was read; if not, all else is about the whole packets before the damage.
-    complete: bool,
-    /// Why it was not, if so.
-    error: Option<String>,
 }
 
 /// What a capture's packets come to.

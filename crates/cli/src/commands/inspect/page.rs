@@ -4,7 +4,7 @@ use std::path::Path;
 
 use traffic::Profile;
 
-use super::Inspection;
+use super::inspection::Inspection;
 use super::rows;
 use crate::input::name_of_input;
 use crate::output::{count, percent, plural};

@@ -3,17 +3,10 @@
 use serde_json::Value;
 
 use super::live;
+use super::outcome::Outcome;
 use super::own::Own;
 use crate::failure::DIFFERENT;
 use crate::output::{count, percent, plural};
-
-/// What a check came to, in words.
-pub enum Outcome {
-    Holds(String),
-    Fails(String),
-    /// A right or a program is not here.
-    NotTried(String),
-}
 
 /// A check's name, and what it comes to.
 type Check = (&'static str, fn(&Own) -> Outcome);

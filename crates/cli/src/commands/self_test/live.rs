@@ -21,7 +21,7 @@ use nix::sys::time::TimeVal;
 use nix::unistd::{Pid, Uid};
 use serde_json::Value;
 
-use super::checks::Outcome;
+use super::outcome::Outcome;
 use super::own::Own;
 use crate::failure::{self, Failure};
 use crate::output::{self, count};

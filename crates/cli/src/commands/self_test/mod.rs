@@ -2,6 +2,7 @@
 
 mod checks;
 mod live;
+mod outcome;
 mod own;
 
 use std::path::PathBuf;
@@ -10,7 +11,8 @@ use std::process::ExitCode;
 use clap::Args;
 use engine::Registry;
 
-use self::checks::{ALL, Outcome};
+use self::checks::ALL;
+use self::outcome::Outcome;
 use self::own::Own;
 use crate::args::number;
 use crate::failure::{self, Failure};
