@@ -6,6 +6,8 @@ mod answers;
 mod bench;
 #[path = "card.rs"]
 mod card;
+#[path = "check.rs"]
+mod check;
 #[path = "cli.rs"]
 mod cli;
 #[path = "control.rs"]

@@ -32,6 +32,7 @@ macro_rules! commands {
 }
 
 pub mod bench;
+pub mod check;
 pub mod completions;
 pub mod ctl;
 pub mod emulate;
@@ -76,6 +77,8 @@ commands! {
         Run(run::RunArgs),
         /// Show that a strategy on many cores gives the answer of a single core
         Verify(verify::VerifyArgs),
+        /// Check chain files, and say which strategies run them; nothing is run
+        Check(check::CheckArgs),
         /// Verify over many captures, chains, strategies and table sizes, and make each difference small
         Sweep(sweep::SweepArgs),
         /// Watch a run that was started with --metrics, on a terminal
