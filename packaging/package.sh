@@ -70,7 +70,7 @@ try() {
         chroot "$root/deb" sh -c 'dpkg -i /*.deb'
         in_root "$root/deb"
         chroot "$root/deb" sh -c 'test -s /etc/paceline/gateway.toml && test -s /usr/share/man/man1/paceline-run.1.gz &&
-            paceline run /etc/paceline/gateway.toml --help >/dev/null && dpkg -r paceline && ! command -v paceline'
+            paceline run /etc/paceline/gateway.toml --help >/dev/null && dpkg -r paceline && test ! -e /usr/bin/paceline'
         tried=1
     fi
     if [ -e "$out/paceline-static" ]; then
