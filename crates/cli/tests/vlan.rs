@@ -72,10 +72,11 @@ fn tagged_frames_pass(tag: Tag, socket: &str, strategy: &str, cores: &str) {
         assert_eq!(of(&report, interface)["lost"], json!({}), "{interface}");
     }
     if strategy == "dyssect" {
-        // A connection's end is told of as late as its last packets have come.
+        // A connection's end is told of as late as its last packets have come, and later where the machine is busy. Without the tag
+        // in its place no reference would be right.
         let [referred, wrong] =
             ["referred_packets", "wrong_references"].map(|what| number(&report["moves"][what]));
-        assert!(referred > packets / 2 && wrong < 100, "{}", report["moves"]);
+        assert!(referred > packets / 2 && wrong < referred / 4, "{}", report["moves"]);
     }
 }
 

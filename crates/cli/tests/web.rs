@@ -38,9 +38,17 @@ impl Messages {
     }
 }
 
-/// What the page at an address shows first.
-pub fn message(address: &str) -> Value {
-    Messages::listen(address).next().expect("a message")
+/// What the page at an address shows as soon as it shows so many packets. Messages come each second; waits for a minute.
+pub fn message(address: &str, packets: u64) -> Value {
+    let mut messages = Messages::listen(address);
+    let mut last = Value::Null;
+    for message in std::iter::from_fn(|| messages.next()).take(60) {
+        if message["packets"].as_u64() >= Some(packets) {
+            return message;
+        }
+        last = message;
+    }
+    panic!("after a minute it shows fewer than {packets} packets: {last:#}");
 }
 
 /// A run with a page; stopped when it is let go.
