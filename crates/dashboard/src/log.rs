@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use telemetry::Snapshot;
 
-use crate::view::LogEntry;
+use crate::view::{LogEntry, tenths};
 use crate::warnings::Warning;
 
 /// Entries that are kept.
@@ -30,7 +30,7 @@ impl Log {
 
     /// Writes down what is other than before.
     pub fn compare(&mut self, before: Option<&Snapshot>, now: &Snapshot, warnings: &[Warning]) {
-        let seconds = (now.elapsed.as_secs_f64() * 10.0).round() / 10.0;
+        let seconds = tenths(now.elapsed.as_secs_f64());
         for text in before.map_or_else(Vec::new, |before| changes(before, now)) {
             self.add(seconds, text);
         }

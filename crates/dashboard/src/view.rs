@@ -3,6 +3,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+/// Numbers are rounded to a tenth, so that messages are short.
+pub(crate) fn tenths(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
+}
+
 /// The state of a run at one time. Rates are of the last period, counts of the whole run; what a run does not have is
 /// `null` or an empty list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]

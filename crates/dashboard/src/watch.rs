@@ -8,7 +8,8 @@ use telemetry::{
 
 use crate::log::Log;
 use crate::view::{
-    CoreView, DropView, EventView, FunctionView, InterfaceView, Point, StrategyView, TableView, Verdict, View,
+    CoreView, DropView, EventView, FunctionView, InterfaceView, Point, StrategyView, TableView, Verdict,
+    View, tenths,
 };
 use crate::warnings;
 
@@ -84,9 +85,8 @@ impl<'a> Rates<'a> {
         self.per_s(count as f64)
     }
 
-    /// Rounded to a tenth, so that the message is short.
     fn per_s(&self, count: f64) -> f64 {
-        if self.seconds > 0.0 { (count / self.seconds * 10.0).round() / 10.0 } else { 0.0 }
+        if self.seconds > 0.0 { tenths(count / self.seconds) } else { 0.0 }
     }
 
     fn core(&self, core: usize) -> Option<&'a CoreSnapshot> {
@@ -108,8 +108,8 @@ fn view(rates: &Rates<'_>, growth: &Rates<'_>, now: &Snapshot) -> View {
     let drops = drops(rates, now);
     let point = Point {
         seconds: tenths(now.elapsed.as_secs_f64()),
-        packets_per_s: rounded(cores.iter().map(|core| core.packets_per_s).sum()),
-        drops_per_s: rounded(cores.iter().map(|core| core.drops_per_s).sum()),
+        packets_per_s: tenths(cores.iter().map(|core| core.packets_per_s).sum()),
+        drops_per_s: tenths(cores.iter().map(|core| core.drops_per_s).sum()),
         busiest: cores.iter().map(|core| core.busy).fold(0.0, f64::max),
     };
     View {
@@ -122,7 +122,7 @@ fn view(rates: &Rates<'_>, growth: &Rates<'_>, now: &Snapshot) -> View {
         warnings: Vec::new(),
         packets: sum(now, |counts| counts.packets),
         packets_per_s: point.packets_per_s,
-        bits_per_s: rounded(cores.iter().map(|core| core.bits_per_s).sum()),
+        bits_per_s: tenths(cores.iter().map(|core| core.bits_per_s).sum()),
         verdicts: verdicts(rates, now),
         interfaces: now.interfaces.iter().map(|interface| interface_view(rates, interface)).collect(),
         drops,
@@ -141,14 +141,6 @@ fn sum(snapshot: &Snapshot, of: impl Fn(&CoreCounts) -> u64) -> u64 {
     snapshot.cores.iter().map(|core| of(&core.counts)).sum()
 }
 
-fn rounded(number: f64) -> f64 {
-    (number * 10.0).round() / 10.0
-}
-
-fn tenths(seconds: f64) -> f64 {
-    (seconds * 10.0).round() / 10.0
-}
-
 /// To four digits: a few flows in a large table are not none.
 fn share(number: f64) -> f64 {
     (number.clamp(0.0, 1.0) * 10_000.0).round() / 10_000.0
@@ -162,7 +154,7 @@ fn core_view(rates: &Rates<'_>, core: usize, now: &CoreCounts) -> CoreView {
         // Counters are read a moment after the clock.
         busy: if rates.seconds > 0.0 { share(busy / rates.seconds) } else { 0.0 },
         packets_per_s: rates.of(before.packets, now.packets),
-        bits_per_s: rounded(8.0 * rates.of(before.bytes, now.bytes)),
+        bits_per_s: tenths(8.0 * rates.of(before.bytes, now.bytes)),
         drops_per_s: rates.of(before.dropped(), now.dropped()),
         queue: (now.queue_depth != UNKNOWN).then_some(now.queue_depth),
         moved_in: now.moved_in,
@@ -198,9 +190,9 @@ fn interface_view(rates: &Rates<'_>, now: &InterfaceSnapshot) -> InterfaceView {
     InterfaceView {
         name: now.name.clone(),
         received_per_s: rates.of(before.received, now.received),
-        received_bits_per_s: rounded(8.0 * rates.of(before.received_bytes, now.received_bytes)),
+        received_bits_per_s: tenths(8.0 * rates.of(before.received_bytes, now.received_bytes)),
         sent_per_s: rates.of(before.sent, now.sent),
-        sent_bits_per_s: rounded(8.0 * rates.of(before.sent_bytes, now.sent_bytes)),
+        sent_bits_per_s: tenths(8.0 * rates.of(before.sent_bytes, now.sent_bytes)),
         lost_per_s: rates.of(lost(before), lost(now)),
         lost: lost(now),
         lost_most: most.map(|(why, _)| (*why).to_owned()),

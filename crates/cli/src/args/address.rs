@@ -1,8 +1,11 @@
 //! An address in the arguments: a host and a port, resolved.
 
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::str::FromStr;
+
+use crate::failure::Failure;
 
 /// A host and a port, as the user wrote them, and what they stand for: one address or more.
 #[derive(Clone, Debug)]
@@ -15,6 +18,20 @@ impl Address {
     /// The address that the system names first.
     pub fn first(&self) -> SocketAddr {
         self.found[0]
+    }
+
+    /// Listens there. Errors begin with `cannot` and what it is for, and `such_as` is an address that would do.
+    pub fn listen(&self, what_for: &str, such_as: &str) -> Result<TcpListener, Failure> {
+        TcpListener::bind(self.first()).map_err(|error| {
+            let help = match error.kind() {
+                ErrorKind::AddrInUse => {
+                    "Another program listens there. Choose another port, or 0 for any that is free."
+                        .to_owned()
+                }
+                _ => format!("Give an address of this machine, such as {such_as}."),
+            };
+            Failure::usage(format!("cannot {what_for} at {self}: {error}\n{help}"))
+        })
     }
 
     /// All that it may be: a name can stand for several.

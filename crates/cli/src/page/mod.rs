@@ -54,11 +54,12 @@ pub fn legend(names: impl IntoIterator<Item = (Element, String)>) -> Element {
 }
 
 /// A table of one kind of row; the first cell of a row is its heading. Columns of `words` may be broken.
-pub fn table(header: &[&str], words: &[usize], rows: impl IntoIterator<Item = Row>) -> Element {
+pub fn table(header: &[&str], words: &[usize], rows: impl IntoIterator<Item = impl Into<Row>>) -> Element {
     let worded = |cell: Element, column| if words.contains(&column) { cell.class("words") } else { cell };
     let heading = |(column, text)| worded(element("th").attr("scope", "col"), column).text(text);
     let headings = header.iter().enumerate().map(heading);
     let body = rows.into_iter().map(|row| {
+        let row: Row = row.into();
         let cells = row.cells.iter().enumerate().map(|(column, text)| {
             let cell = if column == 0 { element("th").attr("scope", "row") } else { element("td") };
             worded(cell, column).text(text)
@@ -77,6 +78,13 @@ pub struct Row {
     pub cells: Vec<String>,
     /// Whether something new begins, such as another strategy.
     pub begins: bool,
+}
+
+impl From<Vec<String>> for Row {
+    /// A row like those before it.
+    fn from(cells: Vec<String>) -> Row {
+        Row { cells, begins: false }
+    }
 }
 
 /// A long table that opens when it is asked for, and on paper.

@@ -200,13 +200,7 @@ impl Docket {
         let unjudged = self.not_judged.iter().filter(|_| self.renames).map(|(index, why)| Judged {
             function: name(*index),
             not_judged: Some(why.clone()),
-            renamed: 0,
-            alone: 0,
-            touched: 0,
-            in_flight: 0,
-            refused: 0,
-            unattributed: 0,
-            wrong: Vec::new(),
+            ..Judged::default()
         });
         judged.into_iter().chain(unjudged).collect()
     }

@@ -241,7 +241,7 @@ pub struct AllocationEvent {
 
 /// A function that takes header fields from a pool, such as a NAT, before the judge that it brings:
 /// [`nf::Pooled::judge`]. Packets of both runs are compared with what was taken renamed to what it stands for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Judged {
     /// What the chain calls the function.
     pub function: String,

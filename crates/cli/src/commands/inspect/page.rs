@@ -11,7 +11,7 @@ use crate::output::{count, percent, plural};
 use crate::page::bars::{Bar, bars};
 use crate::page::markup::{Element, element};
 use crate::page::svg::{Axis, Margins, Plot, polyline, style_class};
-use crate::page::{Row, charts, data, figure, page, paragraph, section, table};
+use crate::page::{charts, data, figure, page, paragraph, section, table};
 
 const HEIGHT: f64 = 260.0;
 const MARGINS: Margins = Margins { left: 52.0, right: 20.0, top: 24.0, bottom: 40.0 };
@@ -38,13 +38,14 @@ pub fn render(path: &Path, inspection: &Inspection) -> String {
             .child(section("Flows").child(charts([sizes(profile), biggest(profile)])))
             .child(
                 section("Flows by key")
-                    .child(rows_of(&rows::FLOWS, rows::flows(profile)))
+                    .child(table(&rows::FLOWS, &[], rows::flows(profile)))
                     .child(paragraph("note", &conflicts)),
             )
-            .child(
-                section(rows::BIGGEST)
-                    .child(rows_of(&["flow", "packets", "bytes", "of all packets"], rows::biggest(profile))),
-            );
+            .child(section(rows::BIGGEST).child(table(
+                &["flow", "packets", "bytes", "of all packets"],
+                &[],
+                rows::biggest(profile),
+            )));
     }
     let parts = [
         (rows::PROTOCOLS.to_owned(), &["layer", "", "packets", "share"][..], rows::protocols(profile)),
@@ -54,16 +55,13 @@ pub fn render(path: &Path, inspection: &Inspection) -> String {
         ("Malformed fragments".to_owned(), &["reason", "packets"], rows::fragments(&inspection.fragments)),
     ];
     let parts = parts.into_iter().filter(|(_, _, rows)| profile.packets > 0 && !rows.is_empty());
-    let main = main.children(parts.map(|(title, header, rows)| section(&title).child(rows_of(header, rows))));
+    let main =
+        main.children(parts.map(|(title, header, rows)| section(&title).child(table(header, &[], rows))));
     page(
         &title,
         &inspection.paceline,
         element("body").child(header).child(main).child(data("inspection", inspection)),
     )
-}
-
-fn rows_of(header: &[&str], rows: Vec<Vec<String>>) -> Element {
-    table(header, &[], rows.into_iter().map(|cells| Row { cells, begins: false }))
 }
 
 /// What a reader has to know first, in sentences.

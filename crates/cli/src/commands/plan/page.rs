@@ -5,7 +5,7 @@ use measure::{Forecast, ForecastPoint};
 use super::tables::{cost_rows, over, rate_table};
 use crate::page::markup::{Element, element};
 use crate::page::svg::{Axis, Margins, Plot, STYLES, marker, polyline, style_class, swatch, with_tip};
-use crate::page::{Row, data, figure, legend, page, paragraph, section, table};
+use crate::page::{data, figure, legend, page, paragraph, section, table};
 
 const HEIGHT: f64 = 260.0;
 const MARGINS: Margins = Margins { left: 48.0, right: 72.0, top: 28.0, bottom: 40.0 };
@@ -24,15 +24,11 @@ pub fn render(forecast: &Forecast) -> String {
     let (costs_header, costs) = cost_rows(forecast);
     let (rates_header, rates) = rate_table(forecast, true);
     let main = element("main")
-        .child(section("Predicted rates").child(chart(forecast)).child(rows(&rates_header, rates)))
-        .child(section("What a packet costs a core, ns").child(rows(&costs_header, costs)))
+        .child(section("Predicted rates").child(chart(forecast)).child(table(&rates_header, &[], rates)))
+        .child(section("What a packet costs a core, ns").child(table(&costs_header, &[], costs)))
         .child(section("What bounds each strategy, and how sure this is").child(element("ul").children(rest)))
         .child(section("Machine").child(paragraph("note", &forecast.machine)));
     page(&title, &forecast.paceline, element("body").child(header).child(main).child(data("plan", forecast)))
-}
-
-fn rows(header: &[&str], rows: Vec<Vec<String>>) -> Element {
-    table(header, &[], rows.into_iter().map(|cells| Row { cells, begins: false }))
 }
 
 /// A line for each strategy, from one core to the most.

@@ -1,6 +1,5 @@
 //! Metrics of a run, while it goes on.
 
-use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::sync::Arc;
 
@@ -16,15 +15,7 @@ pub fn serve(address: &Address, telemetry: &Arc<Telemetry>) -> Result<MetricsSer
 
 /// Takes the address, which may need rights that are given up before anybody is answered.
 pub fn listen(address: &Address) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address.first()).map_err(|error| {
-        let help = match error.kind() {
-            ErrorKind::AddrInUse => {
-                "Another program listens there. Choose another port, or 0 for any that is free."
-            }
-            _ => "Give an address of this machine, such as 127.0.0.1:9100.",
-        };
-        Failure::usage(format!("cannot tell metrics at {address}: {error}\n{help}"))
-    })
+    address.listen("tell metrics", "127.0.0.1:9100")
 }
 
 /// Answers each client that connects to `listener` with the metrics.

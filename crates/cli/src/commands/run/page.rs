@@ -39,8 +39,7 @@ pub fn render(report: &RunReport) -> String {
 fn part(part: &Section) -> Element {
     let header: Vec<&str> = part.header.iter().map(String::as_str).collect();
     let words: Vec<usize> = (1..header.len()).filter(|column| part.has_words(*column)).collect();
-    let rows = part.rows.iter().map(|cells| Row { cells: cells.clone(), begins: false });
-    let table = (!header.is_empty()).then(|| table(&header, &words, rows));
+    let table = (!header.is_empty()).then(|| table(&header, &words, part.rows.iter().cloned()));
     let shown = section(&part.title).children(table);
     shown.children(part.below.lines().map(|line| paragraph("note", line.trim_start())))
 }

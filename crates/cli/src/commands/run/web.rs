@@ -1,6 +1,5 @@
 //! The web page of a run, while it goes on.
 
-use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::sync::Arc;
 
@@ -32,16 +31,7 @@ impl WebArgs {
                  Give 127.0.0.1, and look from afar by `ssh -L`; or add --web-anyone, if all who reach it may look."
             )));
         }
-        let listener = TcpListener::bind(address.first()).map_err(|error| {
-            let help = match error.kind() {
-                ErrorKind::AddrInUse => {
-                    "Another program listens there. Choose another port, or 0 for any that is free."
-                }
-                _ => "Give an address of this machine, such as 127.0.0.1:8080.",
-            };
-            Failure::usage(format!("cannot show a page at {address}: {error}\n{help}"))
-        })?;
-        Ok(Some(listener))
+        address.listen("show a page", "127.0.0.1:8080").map(Some)
     }
 
     /// Answers each client that connects to `listener`, as long as what it returns is held, and says where.

@@ -4,7 +4,7 @@ use super::report::{JudgedFunction, VerifyReport};
 use super::words;
 use crate::output::{count, plural};
 use crate::page::markup::{Element, element};
-use crate::page::{Row, data, page, paragraph, section, table};
+use crate::page::{data, page, paragraph, section, table};
 
 /// A whole page, with the comparison's JSON in it. `text` is what the terminal gets: its first lines are the findings.
 pub fn render(report: &VerifyReport, text: &str) -> String {
@@ -42,12 +42,8 @@ fn parts(report: &VerifyReport) -> Vec<Element> {
         vec![digests.function.clone(), same.to_owned(), digests.single.clone(), digests.other.clone()]
     });
     let shared = report.shared.iter().map(|shared| {
-        let found = match (&shared.failure, &shared.excused) {
-            (Some(failure), _) => format!("BROKEN: {failure}"),
-            (None, Some(why)) => format!("not held, its table was full: {why}"),
-            (None, None) => shared.promise.clone(),
-        };
-        vec![shared.function.clone(), found]
+        let found = words::found(shared.failure.as_deref(), shared.excused.as_deref());
+        vec![shared.function.clone(), found.unwrap_or_else(|| shared.promise.clone())]
     });
     let events = report.allocation_events.iter().map(|counted| {
         vec![counted.function.clone(), counted.event.to_owned(), count(counted.single), count(counted.other)]
@@ -88,13 +84,7 @@ fn parts(report: &VerifyReport) -> Vec<Element> {
     parts
         .into_iter()
         .filter(|(_, _, _, rows)| !rows.is_empty())
-        .map(|(title, header, words, rows)| {
-            section(title).child(table(
-                header,
-                words,
-                rows.into_iter().map(|cells| Row { cells, begins: false }),
-            ))
-        })
+        .map(|(title, header, words, rows)| section(title).child(table(header, words, rows)))
         .collect()
 }
 

@@ -193,12 +193,8 @@ fn allocation_events(strategy: &str, verified: &Verified) -> String {
 /// What was checked of functions that are not compared packet by packet.
 fn shared_rows(plan: &Plan, verified: &Verified) -> String {
     let row = |check: &SharedCheck| {
-        let found = match (&check.failure, &check.excused) {
-            (Some(failure), _) => format!("BROKEN: {failure}"),
-            (None, Some(why)) => format!("not held, its table was full: {why}"),
-            (None, None) => promise(plan, check),
-        };
-        vec![check.function.clone(), found]
+        let found = words::found(check.failure.as_deref(), check.excused.as_deref());
+        vec![check.function.clone(), found.unwrap_or_else(|| promise(plan, check))]
     };
     let rows: Vec<_> = verified.shared.iter().map(row).collect();
     table(&["shared by all cores", "what holds"], &rows, 2)

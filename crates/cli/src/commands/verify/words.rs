@@ -12,6 +12,15 @@ pub const IN_FLIGHT: &str = "not compared: right in either order of packets in f
 pub const REFUSED: &str = "refused in one run alone, whose pool was empty";
 pub const UNATTRIBUTED: &str = "not judged: they may have ended before they came to it";
 
+/// What keeps a promise of a function from holding, in words; `None` if it holds.
+pub fn found(failure: Option<&str>, excused: Option<&str>) -> Option<String> {
+    match (failure, excused) {
+        (Some(failure), _) => Some(format!("BROKEN: {failure}")),
+        (None, Some(why)) => Some(format!("not held, its table was full: {why}")),
+        (None, None) => None,
+    }
+}
+
 /// What a function promises that is not compared packet by packet, in words.
 pub fn promise(plan: &Plan, check: &SharedCheck) -> String {
     match (check.promise, &check.behind) {

@@ -9,17 +9,7 @@ fn same() -> Verified {
 }
 
 fn judged() -> Judged {
-    Judged {
-        function: "nat".to_owned(),
-        not_judged: None,
-        renamed: 0,
-        alone: 0,
-        touched: 0,
-        in_flight: 0,
-        refused: 0,
-        unattributed: 0,
-        wrong: Vec::new(),
-    }
+    Judged { function: "nat".to_owned(), ..Judged::default() }
 }
 
 fn check(promise: Option<WhenShared>) -> SharedCheck {

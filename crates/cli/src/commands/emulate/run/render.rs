@@ -36,14 +36,9 @@ pub fn render_text(emulation: &Emulation) -> String {
 
 /// The report as a page.
 pub fn render_html(emulation: &Emulation) -> String {
-    let rows = |cells: Vec<Vec<String>>| cells.into_iter().map(|cells| Row { cells, begins: false });
     let figures = emulation.figures().into_iter().map(|(name, value)| vec![name.to_owned(), value]);
     let mut main = element("main");
-    main = main.child(section("What came of it").child(html_table(
-        &["", "value"],
-        &[],
-        rows(figures.collect()),
-    )));
+    main = main.child(section("What came of it").child(html_table(&["", "value"], &[], figures)));
     let charts = charts::figures(emulation);
     if !charts.is_empty() {
         main = main.child(section("Charts").child(beside(charts)));
@@ -53,12 +48,12 @@ pub fn render_html(emulation: &Emulation) -> String {
         ("What was lost", &LOSSES[..], emulation.losses()),
     ];
     for (title, names, cells) in groups.into_iter().filter(|(_, _, cells)| !cells.is_empty()) {
-        main = main.child(section(title).child(html_table(names, &[], rows(cells))));
+        main = main.child(section(title).child(html_table(names, &[], cells)));
     }
     if let Some(check) = &emulation.check {
         main = main.child(section("Compared with the reference").child(paragraph("lead", &check.says())));
     }
-    let occupancy = rows(emulation.occupancy()).collect();
+    let occupancy = emulation.occupancy().into_iter().map(Row::from).collect();
     main = main.children(folded("The most that each buffer held", &OCCUPANCY, occupancy));
     let lead = paragraph("lead", &emulation.command);
     let header = element("header").child(element("h1").text(emulation.title())).child(lead);
