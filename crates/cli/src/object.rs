@@ -26,13 +26,18 @@ pub struct Built {
 pub fn build(program: &Program, strategy: Strategy, folder: &Path) -> Result<Built, Failure> {
     let compiled = xdp::compile(program, strategy).map_err(|refusals| refused(&refusals))?;
     let source = clang::write(&compiled, folder).map_err(Failure::usage)?;
-    let object = clang::build(&source).map_err(|error| match error {
-        BuildError::Refused { .. } => Failure::defect(error),
-        error => Failure::usage(error),
-    })?;
+    let object = clang::build(&source).map_err(not_built)?;
     let bytes = fs::read(&object)
         .map_err(|error| Failure::usage(format!("cannot read {}: {error}", object.display())))?;
     Ok(Built { compiled, source, object, bytes })
+}
+
+/// Why there is no object. That clang refuses the C is a defect.
+pub fn not_built(error: BuildError) -> Failure {
+    match error {
+        error @ BuildError::Refused { .. } => Failure::defect(error),
+        error => Failure::usage(error),
+    }
 }
 
 /// Why an object is not in the kernel. That its verifier refuses it is a defect.

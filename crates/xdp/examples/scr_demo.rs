@@ -47,9 +47,7 @@ fn demo() -> Result<bool, Box<dyn Error>> {
     let (program, _) = lower(&path.display().to_string(), &text, &options)?;
     let compiled = compile(&program, Strategy::Scr)
         .map_err(|refusals| refusals.iter().map(|refusal| format!("{refusal}\n")).collect::<String>())?;
-    let folder = tempfile::tempdir()?;
-    let object = fs::read(clang::build(&clang::write(&compiled, folder.path())?)?)?;
-    drop(folder);
+    let object = clang::object(&compiled)?;
     let online = thread::available_parallelism()?.get() as u32;
     let cpus: Vec<u32> = (0..2).map(|replica| replica % online).collect();
     let rig = rig::Rig::new("scr-demo").ok_or("it takes network namespaces")?;

@@ -64,7 +64,6 @@ fn measure(name: &str, many: u16) -> Result<(), Box<dyn Error>> {
 
 fn build(program: &Program, strategy: Strategy) -> Result<(Compiled, Vec<u8>), Box<dyn Error>> {
     let compiled = compile(program, strategy).map_err(|refusals| format!("{refusals:?}"))?;
-    let folder = tempfile::tempdir()?;
-    let object = fs::read(clang::build(&clang::write(&compiled, folder.path())?)?)?;
+    let object = clang::object(&compiled)?;
     Ok((compiled, object))
 }

@@ -20,6 +20,14 @@ pub enum BuildError {
         /// Why.
         error: io::Error,
     },
+    /// What was built cannot be read.
+    #[error("cannot read {path}: {error}")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// There is no clang.
     #[error(
         "cannot run `{clang}`: {error}\nInstall clang (apt-get install clang), or name it in the variable CLANG."
@@ -38,6 +46,16 @@ pub enum BuildError {
         /// What clang says.
         log: String,
     },
+}
+
+/// The content of a program's object, built in a folder that is gone afterwards, and that only this user can change.
+///
+/// # Errors
+/// As [`write()`] and [`build`].
+pub fn object(compiled: &Compiled) -> Result<Vec<u8>, BuildError> {
+    let folder = tempfile::tempdir().map_err(|error| BuildError::Write { path: env::temp_dir(), error })?;
+    let object = build(&write(compiled, folder.path())?)?;
+    fs::read(&object).map_err(|error| BuildError::Read { path: object, error })
 }
 
 /// Writes a program's C and what it includes into a folder, which is made if it is not there. Gives its path.

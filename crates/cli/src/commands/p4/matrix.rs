@@ -1,7 +1,6 @@
 //! `paceline p4 matrix`: on what each of some programs runs, whether it does there what the interpreter does, and what it costs.
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -23,7 +22,7 @@ use serde::Serialize;
 
 use crate::args::{read_program, run_test};
 use crate::failure::Failure;
-use crate::object::not_loaded;
+use crate::object::{not_built, not_loaded};
 use crate::output::Reports;
 use crate::progress::{go_on, interruptible};
 
@@ -272,14 +271,12 @@ fn build(program: &Program, strategy: Strategy) -> Result<Result<(Compiled, Vec<
             return Ok(Err(Way::new(&name, Outcome::Refused, refusals.first().map(ToString::to_string))));
         }
     };
-    let folder = tempfile::tempdir().map_err(Failure::usage)?;
-    let source = clang::write(&compiled, folder.path()).map_err(Failure::usage)?;
-    match clang::build(&source) {
-        Ok(object) => Ok(Ok((compiled, fs::read(object).map_err(Failure::usage)?))),
+    match clang::object(&compiled) {
+        Ok(object) => Ok(Ok((compiled, object))),
         Err(error @ BuildError::NoClang { .. }) => {
             Ok(Err(Way::new(&name, Outcome::NotTried, Some(error.to_string()))))
         }
-        Err(error) => Err(Failure::defect(error)),
+        Err(error) => Err(not_built(error)),
     }
 }
 
