@@ -193,8 +193,8 @@ struct Hall {
 
 #[derive(Debug, Default)]
 struct Streams {
-    /// What a new client is told first.
-    first: Bytes,
+    /// What a new client is told first; nothing before the first look, and at the end.
+    first: Option<View>,
     open: Vec<mpsc::Sender<Bytes>>,
 }
 
@@ -208,10 +208,9 @@ impl Hall {
     fn tell(&self, view: &View, watch: &Watch) {
         let mut streams = self.streams();
         let message = message(view);
-        streams.first = match view.has_ended {
-            true => Bytes::new(),
-            false => self::message(&View { points: watch.points(), ..view.clone() }),
-        };
+        // All the points are written out for a client that asks, and not each second.
+        let points = || View { points: watch.points(), ..view.clone() };
+        streams.first = (!view.has_ended).then(points);
         streams.open.retain(|client| {
             !matches!(client.try_send(message.clone()), Err(mpsc::error::TrySendError::Closed(_)))
         });
@@ -248,7 +247,9 @@ impl Hall {
     fn stream(&self, lease: &Lease) -> Response<Content> {
         let (sender, messages) = mpsc::channel(MESSAGES);
         let mut streams = self.streams();
-        let _ = sender.try_send(streams.first.clone());
+        if let Some(first) = &streams.first {
+            let _ = sender.try_send(message(first));
+        }
         streams.open.push(sender);
         let content = Content::Stream { messages, lease: lease.clone() };
         response(StatusCode::OK, "text/event-stream", content)

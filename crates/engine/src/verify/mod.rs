@@ -24,6 +24,8 @@ mod planted;
 mod promises;
 mod responder;
 mod runs;
+#[cfg(test)]
+mod samples;
 mod verified;
 
 pub use answering::Answered;

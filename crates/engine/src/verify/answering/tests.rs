@@ -5,7 +5,7 @@ use nf::prefix::PrefixSet;
 use wire::Addr;
 
 use super::*;
-use crate::chain::registry::Registry;
+use crate::verify::samples::{NAT, STATISTICS, chain};
 
 fn packet(flags: u8, ack: u32) -> Headers {
     Headers { protocol: protocol::TCP, tcp_flags: flags, ack, ..Headers::default() }
@@ -43,7 +43,6 @@ fn a_syn_begins_anew_and_a_reset_tells_nothing() {
     assert_eq!(fills, [0, 0, 8_000, 0]);
 }
 
-const NAT: &str = "[[function]]\nuse = \"nat\"\ninside = [\"10.0.0.0/8\"]\nexternal = [\"203.0.113.1\"]\n";
 const HOST: [u8; 4] = [10, 0, 0, 1];
 const OTHER_HOST: [u8; 4] = [10, 0, 0, 2];
 const EXTERNAL: [u8; 4] = [203, 0, 113, 1];
@@ -56,14 +55,10 @@ fn outside() -> Responds {
 
 #[test]
 fn hosts_outside_are_answered_for_where_a_function_has_sides() {
-    let in_place_of = |functions: &str, index| {
-        let chain = Chain::parse("test.toml", functions, &Registry::of_tests()).expect("a chain");
-        Responds::in_place_of(&chain, index)
-    };
-    let statistics = "[[function]]\nuse = \"flow-statistics\"\n";
-    assert!(matches!(in_place_of(NAT, 0), Some(Responds::Outside(_))));
-    assert!(in_place_of(&[NAT, statistics].concat(), 1).is_none());
-    assert!(in_place_of(statistics, 0).is_none());
+    let in_place_of = |functions: &[&str], index| Responds::in_place_of(&chain(functions), index);
+    assert!(matches!(in_place_of(&[NAT], 0), Some(Responds::Outside(_))));
+    assert!(in_place_of(&[NAT, STATISTICS], 1).is_none());
+    assert!(in_place_of(&[STATISTICS], 0).is_none());
 }
 
 /// What goes out of all asks; what comes for an external address answers; all else stays as it is.

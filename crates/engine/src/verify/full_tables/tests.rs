@@ -1,16 +1,14 @@
 //! Tests of what a full table or an empty pool may explain.
 
 use super::*;
-use crate::chain::registry::Registry;
 use crate::strategies::{RSS, SCR};
+use crate::verify::samples::{POLICER, chain, plan};
 use crate::verify::verified::Broken;
 
 #[test]
 fn full_tables_and_empty_pools_alone_explain_and_not_everything() {
-    let chain = Chain::parse("test.toml", "[[function]]\nuse = \"policer\"", &Registry::of_tests());
-    let chain = chain.expect("a chain");
-    let plan = |strategy| Plan::new(&chain, strategy, 2).expect("a plan");
-    let (rss, scr) = (plan(RSS), plan(SCR));
+    let chain = chain(&[POLICER]);
+    let (rss, scr) = (plan(&chain, RSS, 2), plan(&chain, SCR, 2));
     let named = || vec!["policer".to_owned()];
     let different = || Verified { different: 1, stopped: false, ..Verified::stopped() };
     let filled = || Verified { filled: named(), ..different() };

@@ -6,10 +6,10 @@ use io::capture::CaptureReader;
 use wire::{Addr, Edits, LinkType, Stamp};
 
 use super::*;
-use crate::chain::registry::Registry;
 use crate::executor::capture::replay_capture;
 use crate::executor::input::Progress;
-use crate::strategies::{DYSSECT, RSS, SCR, SINGLE, Strategy};
+use crate::strategies::{DYSSECT, RSS, SCR, SINGLE};
+use crate::verify::samples::{NAT, POLICER, STATISTICS, chain, plan};
 
 const PACKET: Named = Named { own: 3, meant: 0, bytes: 7, in_flight: false, refused: false };
 
@@ -63,18 +63,6 @@ fn counts_add_up_over_packets() {
     let refused = [Named { refused: true, ..PACKET }, PACKET];
     assert!(tally.is_same(&mut reached, refused, true) && tally.is_same(&mut reached, refused, true));
     assert_eq!((tally.refused, tally.apart()), (2, 4));
-}
-
-const NAT: &str = "[[function]]\nuse = \"nat\"\ninside = [\"10.0.0.0/8\"]\nexternal = [\"203.0.113.1\"]\n";
-const STATISTICS: &str = "[[function]]\nuse = \"flow-statistics\"\n";
-const POLICER: &str = "[[function]]\nuse = \"policer\"\n";
-
-fn chain(functions: &[&str]) -> Chain {
-    Chain::parse("test.toml", &functions.concat(), &Registry::of_tests()).expect("a chain")
-}
-
-fn plan(chain: &Chain, strategy: &'static dyn Strategy, cores: usize) -> Plan {
-    Plan::new(chain, strategy, cores).expect("a plan")
 }
 
 /// A packet judged alone came in from outside, so functions inside know of it, and the NAT itself and those outside do not; one that

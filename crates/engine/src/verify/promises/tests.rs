@@ -1,20 +1,8 @@
 //! Tests of what is promised where answers need not be the same.
 
 use super::*;
-use crate::chain::registry::Registry;
-use crate::strategies::{RSS, SCR, SHARED, Strategy};
-
-const NAT: &str = "[[function]]\nuse = \"nat\"\ninside = [\"10.0.0.0/8\"]\nexternal = [\"203.0.113.1\"]\n";
-const DDOS: &str = "[[function]]\nuse = \"ddos\"\n";
-const STATISTICS: &str = "[[function]]\nuse = \"flow-statistics\"\n";
-
-fn chain(functions: &[&str]) -> Chain {
-    Chain::parse("test.toml", &functions.concat(), &Registry::of_tests()).expect("a chain")
-}
-
-fn plan(chain: &Chain, strategy: &'static dyn Strategy, cores: usize) -> Plan {
-    Plan::new(chain, strategy, cores).expect("a plan")
-}
+use crate::strategies::{RSS, SCR, SHARED};
+use crate::verify::samples::{DDOS, NAT, STATISTICS, chain, plan};
 
 /// What a function takes from a pool is left out where cores have shares of it, unless a judge knows what it stands for.
 #[test]

@@ -1,16 +1,13 @@
 //! Tests of how a packet is named for its judge.
 
 use super::*;
-use crate::chain::registry::Registry;
 use crate::strategies::RSS;
-
-const NAT: &str = "[[function]]\nuse = \"nat\"\ninside = [\"10.0.0.0/8\"]\nexternal = [\"203.0.113.1\"]\n";
-const STATISTICS: &str = "[[function]]\nuse = \"flow-statistics\"\n";
+use crate::verify::samples::{NAT, STATISTICS, chain, plan};
 
 /// What becomes of packets for which the pool of the judged function has nothing: the function, and its reason.
-fn empty(functions: &str) -> Option<(u8, &'static str)> {
-    let chain = Chain::parse("test.toml", functions, &Registry::of_tests()).expect("a chain");
-    let docket = Docket::of(&chain, &Plan::new(&chain, RSS, 2).expect("a plan"), false);
+fn empty(functions: &[&str]) -> Option<(u8, &'static str)> {
+    let chain = chain(functions);
+    let docket = Docket::of(&chain, &plan(&chain, RSS, 2), false);
     let open = || CaptureReader::from_bytes(Vec::new());
     let (mask, asking, progress) = (Fields::empty(), None, &Progress::default());
     match (Comparing { chain: &chain, docket: &docket, mask, open: &open, asking, progress }).empty()? {
@@ -24,6 +21,6 @@ fn empty(functions: &str) -> Option<(u8, &'static str)> {
 
 #[test]
 fn an_empty_pool_is_that_of_the_judged_function() {
-    assert_eq!(empty(&[STATISTICS, NAT].concat()), Some((1, "no-port")));
-    assert_eq!(empty(STATISTICS), None, "nothing is judged");
+    assert_eq!(empty(&[STATISTICS, NAT]), Some((1, "no-port")));
+    assert_eq!(empty(&[STATISTICS]), None, "nothing is judged");
 }
