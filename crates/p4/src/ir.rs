@@ -31,7 +31,7 @@ pub use tables::{
     MuTable, Register, SourcePlace, Table, TableKey, Unit, WrittenPlace, has_priorities,
 };
 pub use text::Line;
-pub use visit::visit_mut;
+pub use visit::{visit_mut, visit_numbered};
 
 /// A whole program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use p4::ir::{Binary, Compute, FieldId, FieldKind, Object, Operand, Program, Statement, StatementKind};
+use p4::ir::{
+    Binary, Compute, FieldId, FieldKind, Object, Operand, Program, Statement, StatementKind, visit_numbered,
+};
 
 /// The registers of a program that are only added to.
 #[derive(Clone, Debug, Default)]
@@ -72,38 +74,19 @@ impl Additions {
 /// How often each register is read and written.
 fn uses(program: &Program) -> BTreeMap<u32, (u32, u32)> {
     let mut uses: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
-    for body in program.bodies() {
-        each(body, &mut |kind| match kind {
-            StatementKind::RegisterRead { register, .. } => uses.entry(*register).or_default().0 += 1,
-            StatementKind::RegisterWrite { register, .. } => uses.entry(*register).or_default().1 += 1,
-            _ => {}
-        });
-    }
+    visit_numbered(program.bodies(), &mut |_, statement| match &statement.kind {
+        StatementKind::RegisterRead { register, .. } => uses.entry(*register).or_default().0 += 1,
+        StatementKind::RegisterWrite { register, .. } => uses.entry(*register).or_default().1 += 1,
+        _ => {}
+    });
     uses
 }
 
 /// All objects that ingress, egress and actions use.
 fn objects(program: &Program) -> BTreeSet<Object> {
     let mut objects = BTreeSet::new();
-    for body in program.bodies() {
-        each(body, &mut |kind| objects.extend(Object::of(kind)));
-    }
+    visit_numbered(program.bodies(), &mut |_, statement| objects.extend(Object::of(&statement.kind)));
     objects
-}
-
-/// Shows the statements of a body, with those in it, but not those of the actions of tables.
-fn each(body: &[Statement], with: &mut dyn FnMut(&StatementKind)) {
-    for statement in body {
-        with(&statement.kind);
-        match &statement.kind {
-            StatementKind::If { then, otherwise, .. } => {
-                each(then, with);
-                each(otherwise, with);
-            }
-            StatementKind::Scope { body } => each(body, with),
-            _ => {}
-        }
-    }
 }
 
 /// Whether anything but the addition itself reads these fields.
@@ -115,14 +98,14 @@ fn decides(program: &Program, register: u32, fields: &BTreeSet<FieldId>) -> bool
         return true;
     }
     let mut is_read = false;
-    let mut look = |kind: &StatementKind| match kind {
+    let mut look = |_, statement: &Statement| match &statement.kind {
         // The way from the old value to the new one.
         StatementKind::Compute { to, .. } if fields.contains(to) => {}
         StatementKind::RegisterWrite { register: written, .. } if *written == register => {}
         kind => kind.reads(program, &mut |field| is_read |= fields.contains(&field)),
     };
     let blocks = [&program.compute_checksum, &program.deparser];
-    program.bodies().chain(blocks).for_each(|body| each(body, &mut look));
+    visit_numbered(program.bodies().chain(blocks), &mut look);
     is_read
 }
 

@@ -198,6 +198,30 @@ impl Program {
     }
 }
 
+/// Shows every statement in these bodies with its number, from 0: those that hold others before what they hold. It does not go
+/// into the actions of tables that they apply.
+pub fn visit_numbered<'a>(
+    bodies: impl IntoIterator<Item = &'a Vec<Statement>>,
+    with: &mut dyn FnMut(u32, &'a Statement),
+) {
+    fn walk<'a>(body: &'a [Statement], number: &mut u32, with: &mut dyn FnMut(u32, &'a Statement)) {
+        for statement in body {
+            with(*number, statement);
+            *number += 1;
+            match &statement.kind {
+                StatementKind::If { then, otherwise, .. } => {
+                    walk(then, number, with);
+                    walk(otherwise, number, with);
+                }
+                StatementKind::Scope { body } => walk(body, number, with),
+                _ => {}
+            }
+        }
+    }
+    let mut number = 0;
+    bodies.into_iter().for_each(|body| walk(body, &mut number, with));
+}
+
 /// Shows every statement in these, those that hold others after what they hold.
 pub fn visit_mut(body: &mut [Statement], with: &mut dyn FnMut(&mut Statement)) {
     for statement in body {

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::profile::{Amounts, Memory, Profile, Resource};
 use crate::ir::{
-    Algorithm, MatchKind, Matching, Object, Program, SourcePlace, Statement, StatementKind, Table, Unit,
+    Algorithm, MatchKind, Matching, Object, Program, SourcePlace, StatementKind, Table, Unit, visit_numbered,
 };
 
 /// Bits of an entry that is looked up by its key, beside what the program has in it: whether it is there, and a version.
@@ -105,10 +105,22 @@ pub fn needs(
 ) -> Vec<Need> {
     let mut index_bits = BTreeMap::new();
     let mut parts = BTreeSet::new();
-    let mut number = 0;
-    for body in program.bodies() {
-        found(program, body, &mut number, &mut parts, &mut index_bits);
-    }
+    visit_numbered(program.bodies(), &mut |at, statement| match &statement.kind {
+        StatementKind::Apply { table, .. } => _ = parts.insert(Part::Table(*table)),
+        StatementKind::Hash { algorithm, .. } | StatementKind::Checksum { algorithm, .. }
+            if *algorithm != Algorithm::Identity =>
+        {
+            parts.insert(Part::Hash(at));
+        }
+        kind => {
+            if let Some(object) = Object::of(kind) {
+                parts.insert(Part::Object(object));
+                let bits: u64 = kind.state_keys().iter().map(|key| u64::from(program.width(*key))).sum();
+                let most = index_bits.entry(object).or_default();
+                *most = bits.max(*most);
+            }
+        }
+    });
     let need = |part| match part {
         Part::Table(at) => table(&program.tables[at as usize], program, profile),
         Part::Object(object) => {
@@ -124,40 +136,6 @@ pub fn needs(
         Need { part, fixed, entries }
     };
     parts.into_iter().map(with_part).collect()
-}
-
-fn found(
-    program: &Program,
-    body: &[Statement],
-    number: &mut u32,
-    parts: &mut BTreeSet<Part>,
-    index_bits: &mut BTreeMap<Object, u64>,
-) {
-    for statement in body {
-        let at = *number;
-        *number += 1;
-        match &statement.kind {
-            StatementKind::If { then, otherwise, .. } => {
-                found(program, then, number, parts, index_bits);
-                found(program, otherwise, number, parts, index_bits);
-            }
-            StatementKind::Scope { body } => found(program, body, number, parts, index_bits),
-            StatementKind::Apply { table, .. } => _ = parts.insert(Part::Table(*table)),
-            StatementKind::Hash { algorithm, .. } | StatementKind::Checksum { algorithm, .. }
-                if *algorithm != Algorithm::Identity =>
-            {
-                parts.insert(Part::Hash(at));
-            }
-            kind => {
-                if let Some(object) = Object::of(kind) {
-                    parts.insert(Part::Object(object));
-                    let bits: u64 = kind.state_keys().iter().map(|key| u64::from(program.width(*key))).sum();
-                    let most = index_bits.entry(object).or_default();
-                    *most = bits.max(*most);
-                }
-            }
-        }
-    }
 }
 
 fn amounts(of: &[(Resource, u64)]) -> Amounts {
@@ -302,31 +280,12 @@ fn place<'a>(
     program: &'a Program,
     is_it: &mut dyn FnMut(u32, &StatementKind) -> bool,
 ) -> Option<&'a SourcePlace> {
-    fn first(
-        body: &[Statement],
-        number: &mut u32,
-        is_it: &mut dyn FnMut(u32, &StatementKind) -> bool,
-    ) -> Option<u32> {
-        for statement in body {
-            let at = *number;
-            *number += 1;
-            if is_it(at, &statement.kind) {
-                return Some(statement.place);
-            }
-            let held = match &statement.kind {
-                StatementKind::If { then, otherwise, .. } => {
-                    first(then, number, is_it).or_else(|| first(otherwise, number, is_it))
-                }
-                StatementKind::Scope { body } => first(body, number, is_it),
-                _ => None,
-            };
-            if held.is_some() {
-                return held;
-            }
+    let mut found = None;
+    visit_numbered(program.bodies(), &mut |number, statement| {
+        if found.is_none() && is_it(number, &statement.kind) {
+            found = Some(statement.place);
         }
-        None
-    }
-    let mut number = 0;
-    let found = program.bodies().find_map(|body| first(body, &mut number, is_it))?;
+    });
+    let found = found?;
     program.places.get(found as usize).map(|written| &written.place).filter(|place| place.line > 0)
 }

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ir::{Object, Program, Statement, StatementKind};
+use crate::ir::{Object, Program, StatementKind, visit_numbered};
 use crate::resources::need::{Need, Part, needs};
 use crate::resources::profile::{Amounts, Profile, RESOURCES, Resource};
 use crate::uses::Uses;
@@ -117,29 +117,16 @@ pub fn run_with(program: &mut Program, profile: &Profile, fault: Fault) -> Resul
     };
     let second = Uses::of(program).objects.into_iter().filter(|used| used.is_second_key());
     let twice = second.map(|used| used.object).collect();
-    let mut writes = BTreeMap::new();
-    let mut number = 0;
-    program.bodies().for_each(|body| find_writes(body, &mut number, &mut writes));
+    let mut writes: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    visit_numbered(program.bodies(), &mut |number, statement| {
+        if let StatementKind::MuWrite { table, .. } = &statement.kind {
+            writes.entry(*table).or_default().push(number as usize);
+        }
+    });
     let placer = Placer { program, profile, twice, writes, fault };
     let (stages, shares) = placer.place(stages, order)?;
     super::write(program, &stages, true);
     Ok(shares)
-}
-
-fn find_writes(body: &[Statement], number: &mut usize, writes: &mut BTreeMap<u32, Vec<usize>>) {
-    for statement in body {
-        let at = *number;
-        *number += 1;
-        match &statement.kind {
-            StatementKind::If { then, otherwise, .. } => {
-                find_writes(then, number, writes);
-                find_writes(otherwise, number, writes);
-            }
-            StatementKind::Scope { body } => find_writes(body, number, writes),
-            StatementKind::MuWrite { table, .. } => writes.entry(*table).or_default().push(at),
-            _ => {}
-        }
-    }
 }
 
 struct Placer<'a> {
