@@ -90,7 +90,9 @@ impl Program {
         let _ = miette::set_hook(Box::new(|_| Box::new(miette::MietteHandlerOpts::new().width(110).build())));
         let cli = Cli::try_parse_from(args);
         let cli = cli.unwrap_or_else(|error| hinted(error).exit());
-        cli.run(&self.functions).unwrap_or_else(|failure| failure.report())
+        machine::prefer_prefetches()
+            .and_then(|()| cli.run(&self.functions))
+            .unwrap_or_else(|failure| failure.report())
     }
 }
 

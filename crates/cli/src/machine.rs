@@ -5,6 +5,12 @@ use std::fs;
 use measure::Labels;
 use schemars::JsonSchema;
 use serde::Serialize;
+use table::Reach;
+
+use crate::failure::Failure;
+
+/// The environment variable that says how tables ask for cache lines, on a machine that was not measured yet.
+const PREFETCH: &str = "PACELINE_PREFETCH";
 
 /// What a figure was measured on.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -17,6 +23,8 @@ pub struct Machine {
     pub kernel: String,
     /// How memory is backed: the mode of transparent huge pages.
     pub huge_pages: String,
+    /// How near to the core tables have cache lines brought: `near` or `far`.
+    pub prefetches: &'static str,
 }
 
 impl Machine {
@@ -31,15 +39,36 @@ impl Machine {
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: read("/proc/sys/kernel/osrelease").unwrap_or_else(|_| "unknown".to_owned()),
             huge_pages: mode.map_or("unknown", |(mode, _)| mode).to_owned(),
+            prefetches: match Reach::here() {
+                Reach::Near => "near",
+                Reach::Far => "far",
+            },
         }
     }
 
     pub fn describe(&self) -> String {
         format!(
-            "{}, {} logical processors, Linux {}, transparent huge pages: {}",
-            self.processor, self.processors, self.kernel, self.huge_pages
+            "{}, {} logical processors, Linux {}, transparent huge pages: {}, prefetches: {}",
+            self.processor, self.processors, self.kernel, self.huge_pages, self.prefetches
         )
     }
+}
+
+/// Has tables ask for cache lines as the environment says, if it does.
+pub fn prefer_prefetches() -> Result<(), Failure> {
+    let Some(value) = std::env::var_os(PREFETCH) else { return Ok(()) };
+    let reach = match value.to_str() {
+        Some("near") => Reach::Near,
+        Some("far") => Reach::Far,
+        _ => {
+            return Err(Failure::usage(format!(
+                "the environment variable {PREFETCH} is {value:?}; write near or far, or leave it out"
+            )));
+        }
+    };
+    // A program that runs several commands has decided with the first.
+    let _ = reach.prefer();
+    Ok(())
 }
 
 /// What a measurement of `source` here is labelled with.

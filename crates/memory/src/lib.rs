@@ -9,4 +9,4 @@ mod prefetch;
 pub use array::{Array, on_demand};
 pub use fresh::FreshLines;
 pub use line::{LINE_BYTES, Line};
-pub use prefetch::{prefetch, prefetch_lines};
+pub use prefetch::{Reach, prefetch, prefetch_lines, prefetch_lines_to};

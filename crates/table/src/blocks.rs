@@ -22,7 +22,7 @@ use zerocopy::{Immutable, IntoBytes};
 use crate::error::OutOfMemory;
 use crate::slot::Slot;
 use memory::Array;
-use memory::{LINE_BYTES, prefetch_lines};
+use memory::{LINE_BYTES, prefetch_lines_to};
 
 /// Lines of a block that are asked for ahead. More would crowd out the other packets'.
 const LINES_AHEAD_MAX: usize = 4;
@@ -566,15 +566,40 @@ impl<K: FlowKey> Blocks<K> {
 
     /// Asks for the lines that a step of the flow will touch.
     #[inline]
-    pub(crate) fn prefetch(&self, block: u32) {
-        let begin: *const u8 = self.memory.as_ptr().wrapping_add(block as usize * self.lines).cast();
+    pub(crate) fn prefetch<const NEAR: bool>(&self, block: u32) {
+        self.lines_ahead().prefetch::<NEAR>(block);
+    }
+
+    /// Where the lines are that steps touch, for many blocks: read once, and not once a block.
+    #[inline(always)]
+    pub(crate) fn lines_ahead(&self) -> LinesAhead {
+        let Blocks { memory, lines, lines_ahead, .. } = self;
+        LinesAhead { blocks: memory.as_ptr().cast(), stride: lines * LINE_BYTES, lines: *lines_ahead }
+    }
+}
+
+/// The lines of blocks up to the end of the last part.
+#[derive(Clone, Copy)]
+pub(crate) struct LinesAhead {
+    blocks: *const u8,
+    /// Bytes of a block.
+    stride: usize,
+    /// How many lines a step touches.
+    lines: usize,
+}
+
+impl LinesAhead {
+    /// Asks for the lines that a step of the flow will touch.
+    #[inline(always)]
+    pub(crate) fn prefetch<const NEAR: bool>(self, block: u32) {
+        let begin = self.blocks.wrapping_add(block as usize * self.stride);
         // Nearly all blocks have one line or two.
-        prefetch_lines(begin, 1);
-        if self.lines_ahead > 1 {
-            prefetch_lines(begin.wrapping_add(LINE_BYTES), 1);
+        prefetch_lines_to::<NEAR>(begin, 1);
+        if self.lines > 1 {
+            prefetch_lines_to::<NEAR>(begin.wrapping_add(LINE_BYTES), 1);
         }
-        if self.lines_ahead > 2 {
-            prefetch_lines(begin.wrapping_add(2 * LINE_BYTES), self.lines_ahead - 2);
+        if self.lines > 2 {
+            prefetch_lines_to::<NEAR>(begin.wrapping_add(2 * LINE_BYTES), self.lines - 2);
         }
     }
 }

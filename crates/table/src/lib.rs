@@ -44,7 +44,7 @@ pub use ahead::Ahead;
 pub use blocks::{Cell, Cells, Layout, Live, PARTS_MAX, Parcel, Part};
 pub use error::OutOfMemory;
 pub use lookup::{BATCH_MAX, Wanted, bits, count_of_first};
-pub use memory::prefetch;
+pub use memory::{Reach, prefetch};
 pub use slot::Slot;
 pub use table::{Flow, FlowTable, MAX_FLOWS, STEPS_PER_EPOCH, WhenFull, hash};
 pub use watermark::Watermark;

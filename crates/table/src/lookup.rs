@@ -1,9 +1,9 @@
 //! Look-ups of a batch: three passes, so that the lines that each needs are on their way while it works on others.
 
-use memory::prefetch_lines;
+use memory::{Reach, prefetch_lines_to};
 use nf::{FlowKey, Short};
 
-use crate::blocks::TAKEN;
+use crate::blocks::{LinesAhead, TAKEN};
 use crate::slot::Slot;
 use crate::table::{FlowTable, tag};
 
@@ -98,16 +98,41 @@ impl<K: FlowKey> FlowTable<K> {
     /// First pass: asks for the buckets of packets. Bit *i* of `packets` stands for entry *i* of `wanted`.
     #[inline]
     pub fn ask(&self, packets: u64, wanted: &[Wanted]) {
+        match self.reach() {
+            Reach::Near => self.ask_to::<true>(packets, wanted),
+            Reach::Far => self.ask_to::<false>(packets, wanted),
+        }
+    }
+
+    #[inline(always)]
+    fn ask_to<const NEAR: bool>(&self, packets: u64, wanted: &[Wanted]) {
+        let ask = |wanted: &Wanted| self.prefetch_bucket_to::<NEAR>(wanted.hash());
         match count_of_first(packets) {
-            Some(count) => wanted[..count].iter().for_each(|wanted| self.prefetch_bucket(wanted.hash())),
-            None => bits(packets).for_each(|packet| self.prefetch_bucket(wanted[packet].hash())),
+            Some(count) => wanted[..count].iter().for_each(ask),
+            None => bits(packets).for_each(|packet| ask(&wanted[packet])),
         }
     }
 
     /// Second pass: reads the buckets, and asks for the blocks that may be the packets' flows'.
     #[inline]
     pub fn candidates(&self, packets: u64, wanted: &[Wanted], slots: &mut [Slot; BATCH_MAX]) {
-        each(packets, wanted, slots, |_, wanted, slot| *slot = self.candidate(wanted.hash()));
+        match self.reach() {
+            Reach::Near => self.candidates_to::<true>(packets, wanted, slots),
+            Reach::Far => self.candidates_to::<false>(packets, wanted, slots),
+        }
+    }
+
+    #[inline(always)]
+    fn candidates_to<const NEAR: bool>(
+        &self,
+        packets: u64,
+        wanted: &[Wanted],
+        slots: &mut [Slot; BATCH_MAX],
+    ) {
+        let lines_ahead = self.blocks.lines_ahead();
+        each(packets, wanted, slots, |_, wanted, slot| {
+            *slot = self.candidate_among::<NEAR>(wanted.hash(), lines_ahead);
+        });
     }
 
     /// Third pass: leaves in `slots`, where the candidates are, each packet's block, dead or alive, or [`Slot::NONE`];
@@ -147,10 +172,10 @@ impl<K: FlowKey> FlowTable<K> {
     }
 
     /// Takes the place of the first pass for a packet that comes with the number of its flow's block: asks for that
-    /// block. There need be no such block.
+    /// block, for loops that were chosen by [`FlowTable::reach`]. There need be no such block.
     #[inline(always)]
-    pub fn prefetch_block(&self, said: Slot) {
-        self.blocks.prefetch(said.0);
+    pub fn prefetch_block_to<const NEAR: bool>(&self, said: Slot) {
+        self.blocks.prefetch::<NEAR>(said.0);
     }
 
     /// Takes the place of the second pass for a packet that comes with the number of its flow's block: if that
@@ -177,15 +202,29 @@ impl<K: FlowKey> FlowTable<K> {
     /// Second pass of one packet: the block that may be its flow's.
     #[inline(always)]
     pub fn candidate(&self, hash: u32) -> Slot {
+        match self.reach() {
+            Reach::Near => self.candidate_to::<true>(hash),
+            Reach::Far => self.candidate_to::<false>(hash),
+        }
+    }
+
+    /// As [`FlowTable::candidate`], for loops that were chosen by [`FlowTable::reach`].
+    #[inline(always)]
+    pub fn candidate_to<const NEAR: bool>(&self, hash: u32) -> Slot {
+        self.candidate_among::<NEAR>(hash, self.blocks.lines_ahead())
+    }
+
+    #[inline(always)]
+    fn candidate_among<const NEAR: bool>(&self, hash: u32, lines_ahead: LinesAhead) -> Slot {
         let primary = self.primary(hash);
         let bucket = &self.buckets[primary];
         if let Some(block) = bucket.first_match(tag(hash)) {
-            self.blocks.prefetch(block);
+            lines_ahead.prefetch::<NEAR>(block);
             return Slot(block);
         }
         if bucket.spilled() > 0 {
             let alternate = &self.buckets[self.alternate(primary, tag(hash))];
-            prefetch_lines((&raw const *alternate).cast(), 1);
+            prefetch_lines_to::<NEAR>((&raw const *alternate).cast(), 1);
         }
         Slot::NONE
     }

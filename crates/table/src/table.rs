@@ -9,7 +9,7 @@ use crate::error::OutOfMemory;
 use crate::slot::Slot;
 use crate::watermark::Watermark;
 use memory::Array;
-use memory::{LINE_BYTES, prefetch_lines};
+use memory::{LINE_BYTES, Reach, prefetch_lines_to};
 
 /// The most flows that one table holds: block indices and bucket numbers fit in 32 bits with room.
 pub const MAX_FLOWS: usize = 1 << 26;
@@ -101,6 +101,7 @@ pub struct FlowTable<K> {
     maintained_ns: u64,
     when_full: WhenFull,
     hasher: Hasher,
+    reach: Reach,
 }
 
 impl<K: FlowKey> FlowTable<K> {
@@ -165,6 +166,7 @@ impl<K: FlowKey> FlowTable<K> {
             maintained_ns: 0,
             when_full,
             hasher,
+            reach: Reach::here(),
         })
     }
 
@@ -189,10 +191,25 @@ impl<K: FlowKey> FlowTable<K> {
         Ahead::new(&self.buckets)
     }
 
+    /// How its lines are asked for.
+    #[inline]
+    pub fn reach(&self) -> Reach {
+        self.reach
+    }
+
     /// Asks for the line of a hash's bucket.
     #[inline(always)]
     pub fn prefetch_bucket(&self, hash: u32) {
-        prefetch_lines(self.buckets.as_ptr().wrapping_add(self.primary(hash)).cast(), 1);
+        match self.reach {
+            Reach::Near => self.prefetch_bucket_to::<true>(hash),
+            Reach::Far => self.prefetch_bucket_to::<false>(hash),
+        }
+    }
+
+    /// As [`FlowTable::prefetch_bucket`], for loops that were chosen by [`FlowTable::reach`].
+    #[inline(always)]
+    pub fn prefetch_bucket_to<const NEAR: bool>(&self, hash: u32) {
+        prefetch_lines_to::<NEAR>(self.buckets.as_ptr().wrapping_add(self.primary(hash)).cast(), 1);
     }
 
     /// The flow's block, dead or alive, or [`Slot::NONE`]; it may be `candidate`.
@@ -515,7 +532,7 @@ impl<K: FlowKey> FlowTable<K> {
         }
         // Those of the next time: there by then, and not waited for.
         for block in self.hand..(self.hand + least as u32).min(self.used) {
-            self.blocks.prefetch(block);
+            self.blocks.prefetch::<false>(block);
         }
     }
 
@@ -655,7 +672,7 @@ impl<K: FlowKey> FlowTable<K> {
             std::array::from_fn(|i| if i < count { self.next_candidate() } else { 0 });
         if self.when_full == WhenFull::EvictOldest {
             // They lie all over the table: their misses overlap.
-            candidates.iter().for_each(|block| self.blocks.prefetch(*block));
+            candidates.iter().for_each(|block| self.blocks.prefetch::<false>(*block));
         }
         for block in candidates.into_iter().take(count) {
             let deadline_ns = self.blocks.lives_until(block);

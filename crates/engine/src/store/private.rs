@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use io::Port;
 use nf::{FlowKey, NetworkFunction};
-use table::{FlowTable, Layout, OutOfMemory, Slot, Watermark, WhenFull};
+use table::{FlowTable, Layout, OutOfMemory, Reach, Slot, Watermark, WhenFull};
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
@@ -117,10 +117,18 @@ impl<K: FlowKey> KeyGroup<K> {
     /// Finds the keys, asks for their buckets.
     #[inline]
     pub(super) fn hash(&mut self, packets: u64, batch: &Batch) {
+        match self.table.reach() {
+            Reach::Near => self.hash_to::<true>(packets, batch),
+            Reach::Far => self.hash_to::<false>(packets, batch),
+        }
+    }
+
+    #[inline(always)]
+    fn hash_to<const NEAR: bool>(&mut self, packets: u64, batch: &Batch) {
         let Self { table, located, .. } = self;
         located.find_keys::<K>(packets, batch, |short, headers| {
             let hash = table.hash(short, || K::of(headers));
-            table.prefetch_bucket(hash);
+            table.prefetch_bucket_to::<NEAR>(hash);
             hash
         });
     }

@@ -7,7 +7,7 @@
 
 use io::{Frame, Port, Reference};
 use nf::FlowKey;
-use table::{FlowTable, Slot, Wanted};
+use table::{FlowTable, Reach, Slot, Wanted};
 use wire::Headers;
 
 use crate::path::batch::Batch;
@@ -21,7 +21,21 @@ use crate::store::tables_by_shard::{Parts, TablesByShard};
 impl<K: FlowKey> KeyGroup<K> {
     /// Looks for the flows of the batch's live packets, each in its part's table: asks for buckets, reads them, and asks for blocks. Of `said`
     /// packets a card says which block has the flow; of those where that is not so it notes it, and looks. Returns the others.
+    #[inline]
     pub(super) fn locate_in(
+        &mut self,
+        by_shard: &mut TablesByShard<K>,
+        parts: &Parts,
+        said: u64,
+        batch: &Batch,
+    ) -> u64 {
+        match self.table.reach() {
+            Reach::Near => self.locate_in_to::<true>(by_shard, parts, said, batch),
+            Reach::Far => self.locate_in_to::<false>(by_shard, parts, said, batch),
+        }
+    }
+
+    fn locate_in_to<const NEAR: bool>(
         &mut self,
         by_shard: &mut TablesByShard<K>,
         parts: &Parts,
@@ -34,7 +48,8 @@ impl<K: FlowKey> KeyGroup<K> {
         let ask = |located: &mut Located, packets: u64| {
             located.find_keys::<K>(packets, batch, hash);
             for packet in bits(packets) {
-                by_shard.table(parts.of(packet)).prefetch_bucket(located.wanted[packet].hash());
+                let hash = located.wanted[packet].hash();
+                by_shard.table(parts.of(packet)).prefetch_bucket_to::<NEAR>(hash);
             }
         };
         ask(located, batch.live & !said);
@@ -51,7 +66,8 @@ impl<K: FlowKey> KeyGroup<K> {
         // No later than those whose buckets are on their way.
         ask(located, wrong);
         for packet in bits(batch.live & !right) {
-            located.slots[packet] = by_shard.table(parts.of(packet)).candidate(located.wanted[packet].hash());
+            let hash = located.wanted[packet].hash();
+            located.slots[packet] = by_shard.table(parts.of(packet)).candidate_to::<NEAR>(hash);
         }
         by_shard.said.wrong |= wrong;
         right
@@ -104,11 +120,22 @@ impl<K> TablesByShard<K> {
     where
         K: FlowKey,
     {
+        self.said.note(&references[..frames.len()], group);
+        match Reach::here() {
+            Reach::Near => self.ask_for_said::<true>(frames),
+            Reach::Far => self.ask_for_said::<false>(frames),
+        }
+    }
+
+    #[inline(always)]
+    fn ask_for_said<const NEAR: bool>(&self, frames: &[Frame])
+    where
+        K: FlowKey,
+    {
         let TablesByShard { said, tables, splits, .. } = self;
-        said.note(&references[..frames.len()], group);
         for packet in bits(said.packets) {
             if let Some(shard_table) = &tables[part_of(frames[packet].entry, splits)] {
-                shard_table.table.prefetch_block(said.slots[packet]);
+                shard_table.table.prefetch_block_to::<NEAR>(said.slots[packet]);
             }
         }
     }

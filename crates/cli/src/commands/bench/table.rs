@@ -11,7 +11,7 @@ use engine::Registry;
 use nf::{FlowKey, SrcAddr, hash_bytes};
 use schemars::JsonSchema;
 use serde::Serialize;
-use table::{FlowTable, Layout, Part, Slot, Wanted, Watermark, WhenFull};
+use table::{FlowTable, Layout, Part, Reach, Slot, Wanted, Watermark, WhenFull};
 use wire::Addr;
 
 use crate::args::number;
@@ -197,10 +197,18 @@ impl LookUps {
     /// All three passes.
     #[inline(always)]
     fn find(&mut self, table: &FlowTable<SrcAddr>, keys: &[SrcAddr]) -> u64 {
+        match table.reach() {
+            Reach::Near => self.find_to::<true>(table, keys),
+            Reach::Far => self.find_to::<false>(table, keys),
+        }
+    }
+
+    #[inline(always)]
+    fn find_to<const NEAR: bool>(&mut self, table: &FlowTable<SrcAddr>, keys: &[SrcAddr]) -> u64 {
         for (wanted, key) in self.wanted.iter_mut().zip(keys) {
             let short = key.short();
             *wanted = Wanted::new(short, table.hash(short, || *key));
-            table.prefetch_bucket(wanted.hash());
+            table.prefetch_bucket_to::<NEAR>(wanted.hash());
         }
         let (all, wanted) = (u64::MAX >> (BATCH_MAX - keys.len()), &self.wanted[..keys.len()]);
         table.candidates(all, wanted, &mut self.slots);
