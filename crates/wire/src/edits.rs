@@ -36,7 +36,7 @@ use crate::{Addr, Fields, Headers, Marks, protocol};
 pub struct Edits {
     src: Addr,
     dst: Addr,
-    /// Which of the other fields are meant; those that are not hold anything.
+    /// Which of the other fields are meant; those that are not hold anything. With [`OF_V6`].
     set: Fields,
     src_port: u16,
     dst_port: u16,
@@ -49,6 +49,17 @@ pub struct Edits {
 }
 
 const _: () = assert!(size_of::<Edits>() == 64);
+
+/// Beside the fields that are set: an address of IPv6 was. So one test says that all are of IPv4, as nearly always.
+const OF_V6: Fields = Fields::from_bits_retain(1 << 31);
+
+const _: () = assert!(!Fields::all().intersects(OF_V6));
+
+/// What is set beside the field of an address.
+#[inline(always)]
+fn family_of(addr: Addr) -> Fields {
+    if addr.to_v4().is_some() { Fields::empty() } else { OF_V6 }
+}
 
 /// Edits as they were at some point, to go back to: see [`Edits::mark`].
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +101,7 @@ impl Edits {
     /// The fields that change.
     #[inline]
     pub fn fields(&self) -> Fields {
-        self.set
+        self.set.difference(OF_V6)
     }
 
     /// Back to no change: one store, where `NONE` is a cache line of them.
@@ -115,18 +126,46 @@ impl Edits {
         }
     }
 
+    /// Makes `later` edits after those so far: of a field that both set, the later one holds.
+    #[inline(always)]
+    pub fn append(&mut self, later: &Edits) {
+        match self.is_empty() {
+            true => *self = *later,
+            false => self.append_to_some(later),
+        }
+    }
+
+    #[inline(never)]
+    fn append_to_some(&mut self, later: &Edits) {
+        let mss = [&*self, later].iter().filter_map(|edits| edits.mss()).min();
+        let of = |field| if later.set.contains(field) { later } else { &*self };
+        *self = Edits {
+            src: of(Fields::SRC_ADDR).src,
+            dst: of(Fields::DST_ADDR).dst,
+            set: self.set | later.set,
+            src_port: of(Fields::SRC_PORT).src_port,
+            dst_port: of(Fields::DST_PORT).dst_port,
+            ttl: of(Fields::TTL).ttl,
+            tos: of(Fields::TOS).tos,
+            vlan: of(Fields::VLAN).vlan,
+            mss: mss.unwrap_or_default(),
+            src_mac: of(Fields::SRC_MAC).src_mac,
+            dst_mac: of(Fields::DST_MAC).dst_mac,
+        };
+    }
+
     /// Sets the source address. An address of the other family than the packet's is not applied.
     #[inline]
     pub fn set_src(&mut self, addr: Addr) {
         self.src = addr;
-        self.set |= Fields::SRC_ADDR;
+        self.set |= Fields::SRC_ADDR | family_of(addr);
     }
 
     /// Sets the destination address. An address of the other family than the packet's is not applied.
     #[inline]
     pub fn set_dst(&mut self, addr: Addr) {
         self.dst = addr;
-        self.set |= Fields::DST_ADDR;
+        self.set |= Fields::DST_ADDR | family_of(addr);
     }
 
     /// Sets the source port; nothing happens to a packet without ports.
@@ -307,7 +346,7 @@ impl Edits {
 impl PartialEq for Edits {
     fn eq(&self, other: &Edits) -> bool {
         let is_alike = |field, is_equal: bool| !self.set.contains(field) || is_equal;
-        self.set == other.set
+        self.fields() == other.fields()
             && is_alike(Fields::SRC_ADDR, self.src == other.src)
             && is_alike(Fields::DST_ADDR, self.dst == other.dst)
             && is_alike(Fields::SRC_PORT, self.src_port == other.src_port)

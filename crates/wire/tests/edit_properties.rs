@@ -57,6 +57,27 @@ proptest! {
         invariants::check_edits(&edits, packet.link, &frame, 0, room);
     }
 
+    /// Addresses of either family come before and after those of the other, too, also where one replaces the other.
+    #[test]
+    fn edits_are_appended_as_if_they_were_made_one_by_one(
+        packet in packets::packet(),
+        plans in (plan(), plan()),
+        are_v4 in any::<(bool, bool)>(),
+        room in room(),
+    ) {
+        let first = invariants::edits_of(&plans.0, are_v4.0);
+        let mut one_by_one = first;
+        invariants::add_edits(&mut one_by_one, &plans.1, are_v4.1);
+        let mut appended = first;
+        appended.append(&invariants::edits_of(&plans.1, are_v4.1));
+        prop_assert_eq!(appended, one_by_one);
+        prop_assert!(Fields::all().contains(appended.fields()));
+        let wire_len = packet.frame.len() as u32;
+        let [by_append, by_one] = [appended, one_by_one]
+            .map(|edits| invariants::check_edits(&edits, packet.link, &packet.frame, wire_len, room));
+        prop_assert_eq!(by_append, by_one);
+    }
+
     #[test]
     fn headers_of_other_frames_do_no_harm(
         headers in vec(any::<u8>(), 64),

@@ -198,13 +198,15 @@ pub(super) struct Service {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backend {
+    /// What lets a packet go there.
+    edits: Edits,
     what: What,
     /// A hash of `what` and of the service.
     pub(super) id: u32,
     weight: u32,
     state: BackendState,
-    /// Whether flows that it has stay with it.
-    keeps_flows: bool,
+    /// Its hash if flows that it has stay with it, else a number that is no flow's: so one comparison says both.
+    kept_id: u64,
     has_addr: bool,
     has_mac: bool,
 }
@@ -311,7 +313,7 @@ impl Service {
     #[inline(always)]
     pub(super) fn goes_on(&self, state: &State) -> Option<&Backend> {
         let backend = self.backends.get(usize::from(state.backend))?;
-        (backend.id == state.backend_id && backend.keeps_flows).then_some(backend)
+        (backend.kept_id == u64::from(state.backend_id)).then_some(backend)
     }
 
     /// The backend of a flow and its position, if it still takes the flow's packets.
@@ -319,7 +321,7 @@ impl Service {
     pub(super) fn find(&self, state: &State) -> Option<(u16, &Backend)> {
         match self.backends.get(usize::from(state.backend)) {
             Some(backend) if backend.id == state.backend_id => {
-                backend.keeps_flows.then_some((state.backend, backend))
+                backend.keeps_flows().then_some((state.backend, backend))
             }
             // The list is not the one that the flow began with.
             _ => self.find_elsewhere(state.backend_id),
@@ -328,7 +330,7 @@ impl Service {
 
     #[cold]
     fn find_elsewhere(&self, id: u32) -> Option<(u16, &Backend)> {
-        (0..).zip(&self.backends).find(|(_, backend)| backend.id == id && backend.keeps_flows)
+        (0..).zip(&self.backends).find(|(_, backend)| backend.id == id && backend.keeps_flows())
     }
 
     /// The backend at a position that [`Service::maglev`] or [`Service::round_robin`] gave.
@@ -410,30 +412,38 @@ impl Backend {
             port: port.unwrap_or(stays),
             mac: mac.map_or([0; 6], |mac| mac.0),
         };
+        let mut edits = Edits::NONE;
+        if address.is_some() {
+            edits.set_dst(what.addr);
+            if what.port != 0 {
+                edits.set_dst_port(what.port);
+            }
+        }
+        if mac.is_some() {
+            edits.set_dst_mac(what.mac);
+        }
+        let id = hash_bytes(what.as_bytes(), service.hash()) as u32;
         Ok(Backend {
+            edits,
             what,
-            id: hash_bytes(what.as_bytes(), service.hash()) as u32,
+            id,
             weight,
             state,
-            keeps_flows: state != BackendState::Down,
+            kept_id: if state == BackendState::Down { u64::MAX } else { id.into() },
             has_addr: address.is_some(),
             has_mac: mac.is_some(),
         })
     }
 
+    /// Whether flows that it has stay with it.
+    fn keeps_flows(&self) -> bool {
+        self.kept_id == u64::from(self.id)
+    }
+
     /// Lets a packet go there.
     #[inline]
     pub(super) fn direct(&self, edits: &mut Edits) {
-        let What { addr, port, mac } = self.what;
-        if self.has_addr {
-            edits.set_dst(addr);
-            if port != 0 {
-                edits.set_dst_port(port);
-            }
-        }
-        if self.has_mac {
-            edits.set_dst_mac(mac);
-        }
+        edits.append(&self.edits);
     }
 
     fn active_weight(&self) -> u64 {

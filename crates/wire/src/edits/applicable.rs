@@ -1,6 +1,6 @@
 //! Which edits a packet takes.
 
-use super::{Edits, VlanEdit, ethernet_tags};
+use super::{Edits, OF_V6, VlanEdit, ethernet_tags};
 use crate::icmp::{Quoted, Shape};
 use crate::malformed::Layer;
 use crate::{Fields, Headers, Malformed, Marks, protocol, tcp_flags};
@@ -48,6 +48,10 @@ impl Edits {
             return None;
         }
         let mut set = self.set;
+        if !set.intersects(OF_V6) {
+            return Some(set);
+        }
+        set.remove(OF_V6);
         if set.contains(Fields::SRC_ADDR) && self.src.to_v4().is_none() {
             set.remove(Fields::SRC_ADDR);
         }

@@ -42,7 +42,7 @@ pub struct BenchChainArgs {
     /// Replay what this model of traffic generates, such as `university:packets=2000000` (see `paceline generate`)
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["flows", "zipf", "uniform", "packets", "frame_bytes", "gap_ns", "seed"])]
     pub traffic: Option<String>,
-    /// How packets are spread over cores
+    /// How packets are spread over cores: one under which flows stay, as all packets are at hand
     #[arg(long, value_enum, default_value_t = StrategyArg::Rss)]
     pub strategy: StrategyArg,
     /// How many cores

@@ -23,7 +23,7 @@ use self::steps::{PASSES, Steps, WINDOW_NS};
 use self::throughput::{LookUps, Throughput, Trials};
 use self::waits::{CardShare, Waits};
 use crate::args::{generate, number};
-use crate::failure::Failure;
+use crate::failure::{Failure, INTERRUPTED};
 use crate::input::read_chain;
 use crate::machine::{Machine, command_line};
 use crate::output::{Reports, heading, table};
@@ -78,6 +78,8 @@ pub struct DyssectBench {
     flows: usize,
     /// Packets of each trace.
     packets: usize,
+    /// Whether all figures were measured; not so after an interruption. Those that were not are empty.
+    complete: bool,
     /// One core with more and more shards: Fig. 1.
     shards: Vec<ShardCost>,
     /// Cores of the second figure.
@@ -89,7 +91,7 @@ pub struct DyssectBench {
     /// More and more packets on virtual cores, in the time that the chain takes: Fig. 4a.
     throughput: Vec<Throughput>,
     /// Look-ups that a card could take over: Fig. 6.
-    card: CardShare,
+    card: Option<CardShare>,
     /// One core whose card takes them over: Fig. 6.
     look_ups: Vec<LookUps>,
 }
@@ -131,45 +133,62 @@ pub fn command(args: &BenchDyssectArgs, registry: &Registry) -> Result<ExitCode,
     let reports = Reports::open(&[&args.chain], None, args.json.as_deref())?;
     let chain = read_chain(&args.chain, registry)?;
     let progress = interruptible(None);
-    let of = |exponent: f64| -> Result<Trace, Failure> {
-        let (flows, packets) = (args.flows, args.packets);
-        let model = format!("zipf:flows={flows},a={exponent},packets={packets},gap-ns={GAP_NS},seed=1");
-        generate(&Model::parse(&model).map_err(Failure::model)?, &progress.stop)
-    };
-    let trace = of(1.1)?;
-    let shards = shard_costs(&chain, &trace, args, &progress.stop)?;
-    let mut skew = Vec::new();
-    for exponent in [0.7, 0.8, 0.9, 1.0, 1.1] {
-        let trace = of(exponent)?;
-        let mut strategies = Vec::new();
-        for strategy in [RSS, RSSPP, DYSSECT] {
-            strategies.push(spread(&chain, strategy, args.cores, &trace)?);
-            go_on(&progress.stop)?;
-        }
-        skew.push(Skew { exponent, strategies });
-    }
-    let (chain_of_4, stop) = (waits::prioritised(&chain, &trace, THROUGHPUT_SLO_US), &progress.stop);
-    let one_pps = shards.first().map_or(1.0, |one| one.mpps) * 1e6;
-    let trials = Trials { one_pps, seconds: args.trial_ms as f64 / 1e3, count: args.trials };
-    let throughput = throughput::throughputs(&chain_of_4, args.cores, &trace, trials, stop)?;
-    let look_ups = throughput::look_ups(&chain, &trace, args.rounds, stop)?;
-    let bench = DyssectBench {
+    let mut bench = DyssectBench {
         paceline: env!("CARGO_PKG_VERSION"),
         command: command_line(),
         machine: Machine::here(),
         chain: chain.name.clone(),
         flows: args.flows,
         packets: args.packets,
-        shards,
+        complete: true,
+        shards: Vec::new(),
         cores: args.cores,
-        skew,
-        waits: waits::waits(&chain, args.cores, &trace, stop)?,
-        throughput,
-        card: waits::card_share(&chain, &trace),
-        look_ups,
+        skew: Vec::new(),
+        waits: Vec::new(),
+        throughput: Vec::new(),
+        card: None,
+        look_ups: Vec::new(),
     };
+    match bench.measure(&chain, args, &progress.stop) {
+        // What is whole is reported.
+        Err(Failure::Interrupted) => bench.complete = false,
+        measured => measured?,
+    }
     reports.write(&bench, &render(&bench))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(if bench.complete { ExitCode::SUCCESS } else { ExitCode::from(INTERRUPTED) })
+}
+
+impl DyssectBench {
+    /// Measures figure by figure.
+    ///
+    /// # Errors
+    /// [`Failure::Interrupted`] leaves the figures that were whole.
+    fn measure(&mut self, chain: &Chain, args: &BenchDyssectArgs, stop: &AtomicBool) -> Result<(), Failure> {
+        let of = |exponent: f64| -> Result<Trace, Failure> {
+            let (flows, packets) = (args.flows, args.packets);
+            let model = format!("zipf:flows={flows},a={exponent},packets={packets},gap-ns={GAP_NS},seed=1");
+            generate(&Model::parse(&model).map_err(Failure::model)?, stop)
+        };
+        let trace = of(1.1)?;
+        self.shards = shard_costs(chain, &trace, args, stop)?;
+        for exponent in [0.7, 0.8, 0.9, 1.0, 1.1] {
+            let trace = of(exponent)?;
+            let mut strategies = Vec::new();
+            for strategy in [RSS, RSSPP, DYSSECT] {
+                strategies.push(spread(chain, strategy, args.cores, &trace)?);
+                go_on(stop)?;
+            }
+            self.skew.push(Skew { exponent, strategies });
+        }
+        self.waits = waits::waits(chain, args.cores, &trace, stop)?;
+        let chain_of_4 = waits::prioritised(chain, &trace, THROUGHPUT_SLO_US);
+        let one_pps = self.shards.first().map_or(1.0, |one| one.mpps) * 1e6;
+        let trials = Trials { one_pps, seconds: args.trial_ms as f64 / 1e3, count: args.trials };
+        self.throughput = throughput::throughputs(&chain_of_4, args.cores, &trace, trials, stop)?;
+        self.card = Some(waits::card_share(chain, &trace));
+        self.look_ups = throughput::look_ups(chain, &trace, args.rounds, stop)?;
+        Ok(())
+    }
 }
 
 /// What more shards cost. Numbers of shards take turns, so that what else the machine does meets all alike.
@@ -228,20 +247,34 @@ fn spread(
     Ok(Spread { strategy: strategy.name().to_owned(), speedup, moves: steps.moves })
 }
 
+/// The figures that were measured, each under its heading.
 fn render(bench: &DyssectBench) -> String {
-    let DyssectBench { chain, flows, packets, cores, machine, .. } = bench;
+    let DyssectBench { chain, flows, packets, machine, .. } = bench;
     let mut text = format!("{chain}, {packets} packets of {flows} flows, on {}\n", machine.describe());
-    text += &heading("Fig. 1: one core with more and more shards, Zipf 1.1");
-    let one = bench.shards.iter().find(|cost| cost.shards == 1).map_or(1.0, |cost| cost.mpps);
+    let figures = [render_shards, render_skew, render_waits, render_throughput, render_card];
+    figures.iter().for_each(|figure| text += &figure(bench).unwrap_or_default());
+    if !bench.complete {
+        text += "\ninterrupted: these are the figures that were measured so far\n";
+    }
+    text
+}
+
+fn render_shards(bench: &DyssectBench) -> Option<String> {
+    let one = bench.shards.iter().find(|cost| cost.shards == 1)?.mpps;
     let row = |cost: &ShardCost| {
         let name = if cost.shards == 0 { "rss, one table".to_owned() } else { cost.shards.to_string() };
         let range = format!("{:.2} to {:.2}", cost.least_mpps, cost.most_mpps);
         vec![name, format!("{:.2}", cost.mpps), range, format!("{:+.1}%", (cost.mpps / one - 1.0) * 100.0)]
     };
     let rows: Vec<_> = bench.shards.iter().map(row).collect();
-    text += &table(&["shards", "Mpps", "in all rounds", "to one shard"], &rows, 1);
-    text += "the paper: -43.3% at 128 shards, with a NAT and 1,000,000 flows\n";
-    text += &heading(&format!("Fig. 5 and Table V: {cores} cores by loads alone, in times of one core"));
+    let text = heading("Fig. 1: one core with more and more shards, Zipf 1.1")
+        + &table(&["shards", "Mpps", "in all rounds", "to one shard"], &rows, 1);
+    Some(text + "the paper: -43.3% at 128 shards, with a NAT and 1,000,000 flows\n")
+}
+
+fn render_skew(bench: &DyssectBench) -> Option<String> {
+    bench.skew.first()?;
+    let cores = bench.cores;
     let row = |skew: &Skew| {
         let cells = skew
             .strategies
@@ -250,10 +283,16 @@ fn render(bench: &DyssectBench) -> String {
         std::iter::once(format!("{:.1}", skew.exponent)).chain(cells).collect::<Vec<_>>()
     };
     let rows: Vec<_> = bench.skew.iter().map(row).collect();
-    text += &table(&["Zipf", "rss", "moves", "rsspp", "moves", "dyssect", "moves"], &rows, 1);
-    text += "handing packets on and moving shards costs nothing here; the paper measured 6.7% to 26% over rss, and 4.1% to \
-            19.4% over RSS++\n";
-    text += &heading(&waits::caption(*cores));
+    let text = heading(&format!("Fig. 5 and Table V: {cores} cores by loads alone, in times of one core"))
+        + &table(&["Zipf", "rss", "moves", "rsspp", "moves", "dyssect", "moves"], &rows, 1);
+    Some(
+        text + "handing packets on and moving shards costs nothing here; the paper measured 6.7% to 26% over rss, and 4.1% to \
+                19.4% over RSS++\n",
+    )
+}
+
+fn render_waits(bench: &DyssectBench) -> Option<String> {
+    bench.waits.first()?;
     let rows: Vec<_> = bench.waits.iter().map(Waits::row).collect();
     let head = [
         "objective us",
@@ -265,10 +304,17 @@ fn render(bench: &DyssectBench) -> String {
         "missed",
         "moves",
     ];
-    text += &table(&head, &rows, 3);
-    text += "virtual: packets wait for their core's queue alone, and rsspp has as many cores as dyssect used. The paper, with a NAT and an IDS: p99.5 of 495 us with priority where RSS++ has \
-             728, on as many cores or fewer, with 67 moves of shards where RSS++ has 758\n";
-    text += &heading(&format!(
+    let text = heading(&waits::caption(bench.cores)) + &table(&head, &rows, 3);
+    Some(
+        text + "virtual: packets wait for their core's queue alone, and rsspp has as many cores as dyssect used. The paper, with a NAT and an IDS: p99.5 of 495 us with priority where RSS++ has \
+                728, on as many cores or fewer, with 67 moves of shards where RSS++ has 758\n",
+    )
+}
+
+fn render_throughput(bench: &DyssectBench) -> Option<String> {
+    bench.throughput.first()?;
+    let cores = bench.cores;
+    let mut text = heading(&format!(
         "Fig. 4a: what {cores} virtual cores take, 99 in 100 with priority wait no longer than {THROUGHPUT_SLO_US} us"
     ));
     let rows: Vec<_> = bench.throughput.iter().map(Throughput::row).collect();
@@ -280,9 +326,48 @@ fn render(bench: &DyssectBench) -> String {
     for note in bench.throughput.iter().flat_map(Throughput::notes) {
         text += &format!("note: {note}\n");
     }
-    text += &heading("Fig. 6: look-ups in the card");
-    text += &bench.card.text();
-    let without = bench.look_ups.first().map_or(0.0, |look_ups| look_ups.mpps);
-    let rows: Vec<_> = bench.look_ups.iter().map(|look_ups| look_ups.row(without)).collect();
-    text + &table(&["flows in the card", "Mpps", "to none"], &rows, 1)
+    Some(text)
+}
+
+fn render_card(bench: &DyssectBench) -> Option<String> {
+    let mut text = heading("Fig. 6: look-ups in the card") + &bench.card.as_ref()?.text();
+    if let Some(first) = bench.look_ups.first() {
+        let rows: Vec<_> = bench.look_ups.iter().map(|look_ups| look_ups.row(first.mpps)).collect();
+        text += &table(&["flows in the card", "Mpps", "to none"], &rows, 1);
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_measured_before_an_interruption_is_reported() {
+        let shards = [0, 1].map(|shards| ShardCost { shards, mpps: 2.0, least_mpps: 1.9, most_mpps: 2.1 });
+        let mut bench = DyssectBench {
+            paceline: "",
+            command: String::new(),
+            machine: Machine::here(),
+            chain: "test".to_owned(),
+            flows: 8,
+            packets: 64,
+            complete: false,
+            shards: shards.into(),
+            cores: 2,
+            skew: Vec::new(),
+            waits: Vec::new(),
+            throughput: Vec::new(),
+            card: None,
+            look_ups: Vec::new(),
+        };
+        let text = render(&bench);
+        assert!(text.contains("Fig. 1") && text.contains("rss, one table"), "{text}");
+        assert!(!text.contains("Fig. 4") && !text.contains("Fig. 5") && !text.contains("Fig. 6"), "{text}");
+        assert!(text.ends_with("interrupted: these are the figures that were measured so far\n"), "{text}");
+        bench.shards.clear();
+        assert!(!render(&bench).contains("Fig."), "nothing was measured");
+        let json = serde_json::to_value(&bench).expect("numbers");
+        assert_eq!((&json["complete"], &json["card"]), (&false.into(), &serde_json::Value::Null));
+    }
 }

@@ -2,7 +2,7 @@
 
 use io::{Fate, Port};
 use nf::{Cx, NetworkFunction, Verdict};
-use wire::Headers;
+use wire::{Edits, Headers};
 
 use crate::path::batch::Batch;
 use crate::path::step::{Stepper, events_of};
@@ -34,8 +34,14 @@ impl<F: NetworkFunction> Stepper<F> {
     /// The packet passes: the next function reads it as this one left it.
     #[inline(always)]
     pub(crate) fn pass(&self, packet: usize, batch: &mut Batch) {
-        if !F::EDITS.is_empty() && !self.is_last && !batch.edits[packet].is_empty() {
-            batch.edits[packet].apply_to_headers(&mut batch.headers[packet]);
+        self.show_edits(&batch.edits[packet], &mut batch.headers[packet]);
+    }
+
+    /// The packet's headers read as this function left them, if another one comes to read them.
+    #[inline(always)]
+    pub(crate) fn show_edits(&self, edits: &Edits, headers: &mut Headers) {
+        if !F::EDITS.is_empty() && !self.is_last {
+            edits.apply_to_headers(headers);
         }
     }
 

@@ -4,6 +4,7 @@ use io::Frame;
 use nf::NetworkFunction;
 use table::Slot;
 
+use crate::path::batch::Batch;
 use crate::path::packets::first_bits;
 use crate::store::function::{FunctionMember, STEPPED_AT_ONCE};
 use crate::store::member::Steps;
@@ -33,22 +34,26 @@ impl<F: NetworkFunction> FunctionMember<F> {
     fn hits_in_place(&mut self, packets: u64, steps: &mut Steps<'_, F::Key>) -> u64 {
         let Steps { batch, table, located, .. } = steps;
         let mut cells = table.cells_mut(self.part);
+        // Where all is, is looked up once.
+        let Batch { frames, headers, edits, history, .. } = &mut **batch;
+        let (frames, headers, edits) = (frames.as_slice(), &mut **headers, &mut **edits);
+        let (slots, history) = (&located.slots, *history);
         let (mut rest, mut others) = (packets, 0);
         while rest != 0 {
             let packet = rest.trailing_zeros() as usize;
-            match F::project(&batch.headers[packet]) {
+            match F::project(&headers[packet]) {
                 Some(meta) => {
-                    let Frame { stamp, entry, .. } = batch.frames[packet];
-                    let is_own = batch.is_own(packet);
-                    let edits = &mut batch.edits[packet];
-                    let Some(mut live) = cells.at(located.slots[packet]).live_at(stamp.time_ns) else {
+                    let Frame { stamp, entry, .. } = frames[packet];
+                    let is_own = history >> packet & 1 == 0;
+                    let Some(mut live) = cells.at(slots[packet]).live_at(stamp.time_ns) else {
                         break;
                     };
+                    let edits = &mut edits[packet];
                     let deadline_ns =
                         self.stepper.step_in_place(live.state(), &meta, stamp, entry, is_own, edits);
                     let Some(deadline_ns) = deadline_ns else { break };
                     live.renew(deadline_ns);
-                    self.stepper.pass(packet, batch);
+                    self.stepper.show_edits(edits, &mut headers[packet]);
                 }
                 None => others |= 1 << packet,
             }

@@ -2,8 +2,9 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::super::OF_V6;
 use crate::checksum::{Difference, Sum};
-use crate::{Addr, Edits, Fields};
+use crate::{Edits, Fields};
 
 /// An Ethernet frame without tags, IPv4 without options, and what TCP and UDP have in common.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -53,11 +54,8 @@ impl Edits {
         const IN_IP: Fields = Fields::TTL.union(Fields::TOS);
         const IN_LINK_OR_IP: Fields = Fields::SRC_MAC.union(Fields::DST_MAC).union(IN_IP);
         let set = self.set;
-        let is_v6 = |field, addr: Addr| set.contains(field) && addr.to_v4().is_none();
-        if OTHERS && set.intersects(Fields::VLAN.union(Fields::MSS))
-            || is_v6(Fields::SRC_ADDR, self.src)
-            || is_v6(Fields::DST_ADDR, self.dst)
-        {
+        // Without others there is no address of IPv6, whose mark would be among them.
+        if OTHERS && set.intersects(Fields::VLAN.union(Fields::MSS).union(OF_V6)) {
             return false;
         }
         let Ok(plain) = Plain::mut_from_bytes(frame) else { return false };
