@@ -36,6 +36,7 @@ mod blocks;
 mod bucket;
 mod error;
 mod lookup;
+mod prefetch;
 mod slot;
 mod table;
 mod watermark;

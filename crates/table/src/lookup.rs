@@ -171,13 +171,6 @@ impl<K: FlowKey> FlowTable<K> {
         }
     }
 
-    /// Takes the place of the first pass for a packet that comes with the number of its flow's block: asks for that
-    /// block, for loops that were chosen by [`FlowTable::reach`]. There need be no such block.
-    #[inline(always)]
-    pub fn prefetch_block_to<const NEAR: bool>(&self, said: Slot) {
-        self.blocks.prefetch::<NEAR>(said.0);
-    }
-
     /// Takes the place of the second pass for a packet that comes with the number of its flow's block: if that
     /// block has the flow with this key, returns what the flow is looked up by. Neither a hash nor a bucket is
     /// needed then.

@@ -9,7 +9,7 @@ use crate::error::OutOfMemory;
 use crate::slot::Slot;
 use crate::watermark::Watermark;
 use memory::Array;
-use memory::{LINE_BYTES, Reach, prefetch_lines_to};
+use memory::{LINE_BYTES, Reach};
 
 /// The most flows that one table holds: block indices and bucket numbers fit in 32 bits with room.
 pub const MAX_FLOWS: usize = 1 << 26;
@@ -101,7 +101,7 @@ pub struct FlowTable<K> {
     maintained_ns: u64,
     when_full: WhenFull,
     hasher: Hasher,
-    reach: Reach,
+    pub(crate) reach: Reach,
 }
 
 impl<K: FlowKey> FlowTable<K> {
@@ -189,27 +189,6 @@ impl<K: FlowKey> FlowTable<K> {
     /// Where the buckets are, for a thread that may not read them yet.
     pub fn ahead(&self) -> Ahead {
         Ahead::new(&self.buckets)
-    }
-
-    /// How its lines are asked for.
-    #[inline]
-    pub fn reach(&self) -> Reach {
-        self.reach
-    }
-
-    /// Asks for the line of a hash's bucket.
-    #[inline(always)]
-    pub fn prefetch_bucket(&self, hash: u32) {
-        match self.reach {
-            Reach::Near => self.prefetch_bucket_to::<true>(hash),
-            Reach::Far => self.prefetch_bucket_to::<false>(hash),
-        }
-    }
-
-    /// As [`FlowTable::prefetch_bucket`], for loops that were chosen by [`FlowTable::reach`].
-    #[inline(always)]
-    pub fn prefetch_bucket_to<const NEAR: bool>(&self, hash: u32) {
-        prefetch_lines_to::<NEAR>(self.buckets.as_ptr().wrapping_add(self.primary(hash)).cast(), 1);
     }
 
     /// The flow's block, dead or alive, or [`Slot::NONE`]; it may be `candidate`.
@@ -330,22 +309,6 @@ impl<K: FlowKey> FlowTable<K> {
     #[inline]
     pub fn is_taken(&self, slot: Slot) -> bool {
         self.blocks.is_taken(slot.0)
-    }
-
-    /// Asks for the line of the bucket of a block's flow, if one has it.
-    #[inline]
-    pub fn prefetch_bucket_of(&self, slot: Slot) {
-        if self.is_taken(slot) {
-            self.prefetch_bucket(self.blocks.hash(slot.0));
-        }
-    }
-
-    /// Prefetches the bucket of flow number `index` of a parcel, if there is one, for [`FlowTable::unpack`].
-    #[inline]
-    pub fn prefetch_bucket_for(&self, parcel: &Parcel<K>, index: usize) {
-        if index < parcel.len() {
-            self.prefetch_bucket(self.blocks.packed_hash(parcel, index));
-        }
     }
 
     /// Takes a flow out of the table, with all its states and as dead as it is, and puts it into `parcel`.

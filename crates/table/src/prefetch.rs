@@ -1,0 +1,54 @@
+//! A table asks for lines ahead of their use: of one bucket or block, where no batch is looked up.
+
+use memory::{Reach, prefetch_lines_to};
+use nf::FlowKey;
+
+use crate::blocks::Parcel;
+use crate::slot::Slot;
+use crate::table::FlowTable;
+
+impl<K: FlowKey> FlowTable<K> {
+    /// How its lines are asked for.
+    #[inline]
+    pub fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// Asks for the line of a hash's bucket.
+    #[inline(always)]
+    pub fn prefetch_bucket(&self, hash: u32) {
+        match self.reach {
+            Reach::Near => self.prefetch_bucket_to::<true>(hash),
+            Reach::Far => self.prefetch_bucket_to::<false>(hash),
+        }
+    }
+
+    /// As [`FlowTable::prefetch_bucket`], for loops that were chosen by [`FlowTable::reach`].
+    #[inline(always)]
+    pub fn prefetch_bucket_to<const NEAR: bool>(&self, hash: u32) {
+        prefetch_lines_to::<NEAR>(self.buckets.as_ptr().wrapping_add(self.primary(hash)).cast(), 1);
+    }
+
+    /// Takes the place of the first pass for a packet that comes with the number of its flow's block: asks for that
+    /// block, for loops that were chosen by [`FlowTable::reach`]. There need be no such block.
+    #[inline(always)]
+    pub fn prefetch_block_to<const NEAR: bool>(&self, said: Slot) {
+        self.blocks.prefetch::<NEAR>(said.0);
+    }
+
+    /// Asks for the line of the bucket of a block's flow, if one has it.
+    #[inline]
+    pub fn prefetch_bucket_of(&self, slot: Slot) {
+        if self.is_taken(slot) {
+            self.prefetch_bucket(self.blocks.hash(slot.0));
+        }
+    }
+
+    /// Prefetches the bucket of flow number `index` of a parcel, if there is one, for [`FlowTable::unpack`].
+    #[inline]
+    pub fn prefetch_bucket_for(&self, parcel: &Parcel<K>, index: usize) {
+        if index < parcel.len() {
+            self.prefetch_bucket(self.blocks.packed_hash(parcel, index));
+        }
+    }
+}
