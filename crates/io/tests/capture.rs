@@ -11,6 +11,8 @@ mod golden;
 mod mistakes;
 #[path = "capture/packed.rs"]
 mod packed;
+#[path = "capture/places.rs"]
+mod places;
 #[path = "capture/real.rs"]
 mod real;
 #[path = "capture/samples.rs"]

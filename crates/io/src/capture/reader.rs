@@ -34,16 +34,23 @@ pub struct CaptureReader {
     failed: bool,
     ahead: Box<Ahead>,
     leaps: Leaps,
-    /// The side of the packet that was given last.
+    /// What is known beside the packet that was given last.
+    beside: Beside,
+}
+
+/// What is known of a packet beside its record.
+#[derive(Clone, Copy, Default)]
+struct Beside {
     side: Option<Side>,
+    /// Where its bytes begin in the capture, after unpacking.
+    offset: u64,
 }
 
 /// Packets that were read before they were asked for.
 #[derive(Default)]
 struct Ahead {
     packets: Trace,
-    /// The side of each packet.
-    sides: Vec<Option<Side>>,
+    beside: Vec<Beside>,
     /// How many of them were asked for since.
     taken: usize,
     /// What came after them.
@@ -133,7 +140,7 @@ impl CaptureReader {
             return Ok(Some(self.next_ahead()));
         }
         self.leaps.believe(packet.time_ns);
-        self.side = packet.side;
+        self.beside = Beside::of(&self.window, &packet);
         Ok(Some(record(&self.window, &packet)))
     }
 
@@ -148,7 +155,7 @@ impl CaptureReader {
         };
         self.leaps = leaps;
         self.ahead.taken += 1;
-        self.side = self.ahead.sides[at];
+        self.beside = self.ahead.beside[at];
         Record { time_ns, ..self.ahead.packets.packet(at) }
     }
 
@@ -162,7 +169,19 @@ impl CaptureReader {
     /// [`has_inside`](CaptureReader::has_inside) was told which one is inside.
     #[inline]
     pub fn side(&self) -> Option<Side> {
-        self.side
+        self.beside.side
+    }
+
+    /// Where the bytes of the packet begin that [`next`](CaptureReader::next) gave last: an offset in the file, or in what
+    /// it unpacks to.
+    #[inline]
+    pub fn offset_bytes(&self) -> u64 {
+        self.beside.offset
+    }
+
+    /// Whether the file is unpacked on the way.
+    pub fn is_packed(&self) -> bool {
+        self.window.unpacks()
     }
 
     /// Has the interface of this name, or with this number in its section of a pcapng file, be inside, and all others be
@@ -294,7 +313,7 @@ impl CaptureReader {
                 failed: false,
                 ahead: Box::default(),
                 leaps: Leaps::default(),
-                side: None,
+                beside: Beside::default(),
             }),
             Ok(Err(found)) if found.is_empty() => Err(CaptureError::Empty { path }),
             Ok(Err(found)) => Err(CaptureError::NotACapture { path, found: describe(&found) }),
@@ -303,10 +322,17 @@ impl CaptureReader {
     }
 }
 
+impl Beside {
+    #[inline]
+    fn of(window: &Window, packet: &Packet) -> Beside {
+        Beside { side: packet.side, offset: window.offset_of(&packet.data) }
+    }
+}
+
 impl Ahead {
     fn push(&mut self, window: &Window, packet: Packet) {
         self.packets.push(&record(window, &packet));
-        self.sides.push(packet.side);
+        self.beside.push(Beside::of(window, &packet));
     }
 
     /// Forgets packets that were asked for.
@@ -314,7 +340,7 @@ impl Ahead {
     fn clear(&mut self) {
         if self.taken > 0 {
             self.packets.clear();
-            self.sides.clear();
+            self.beside.clear();
             self.taken = 0;
         }
     }

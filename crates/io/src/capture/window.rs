@@ -67,6 +67,11 @@ impl Window {
         &self.buffer[range]
     }
 
+    /// Offset in the capture of a taken range, after unpacking.
+    pub fn offset_of(&self, range: &Range<usize>) -> u64 {
+        self.base + range.start as u64
+    }
+
     /// Offset in the capture of the next byte, after unpacking.
     pub fn offset(&self) -> u64 {
         self.base + self.at as u64
