@@ -18,6 +18,7 @@
 //! ```
 
 mod args;
+mod calls;
 mod commands;
 mod control;
 mod costs;
@@ -44,6 +45,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
+pub use crate::calls::{CallError, See};
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 pub use engine::Registry;

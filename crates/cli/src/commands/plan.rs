@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use engine::{MAX_CORES, Registry};
+use engine::{MAX_CORES, Progress, Registry};
 use measure::{Check, CostQuestion, Forecast, ForecastQuestion};
 use strategy::INDIRECTION_ENTRIES;
 
@@ -59,8 +59,23 @@ pub struct PlanArgs {
 pub fn command(args: &PlanArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let documents = [("--json", args.json.as_deref()), ("--report", args.report.as_deref())];
     let reports = Reports::open_documents(&args.replay.inputs(), &documents)?;
+    let Some(forecast) = predicted(args, registry, &interruptible(None))? else {
+        return Ok(ExitCode::from(INTERRUPTED));
+    };
+    let json = json(&forecast)?;
+    let text = render(&forecast, args.verbose);
+    reports.write_documents(&[&|| json.clone(), &|| page::render(&forecast)], &text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The prediction as a call, which writes nothing.
+pub fn call(args: &PlanArgs, registry: &Registry, progress: &Progress) -> Result<Forecast, Failure> {
+    predicted(args, registry, progress)?.ok_or(Failure::Interrupted)
+}
+
+/// The prediction; `None` if its end was asked for.
+fn predicted(args: &PlanArgs, registry: &Registry, progress: &Progress) -> Result<Option<Forecast>, Failure> {
     let chain = args.replay.chain(registry)?;
-    let progress = interruptible(None);
     let source = args.replay.source(&progress.stop)?;
     let question = ForecastQuestion {
         costs: CostQuestion {
@@ -75,13 +90,8 @@ pub fn command(args: &PlanArgs, registry: &Registry) -> Result<ExitCode, Failure
         cache_bytes: last_level_cache_bytes(),
     };
     match measure::forecast(&chain, &source.trace, &question, labels(source.name), &progress.stop) {
-        Ok(forecast) => {
-            let json = json(&forecast)?;
-            let text = render(&forecast, args.verbose);
-            reports.write_documents(&[&|| json.clone(), &|| page::render(&forecast)], &text)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(error) => costs::interrupted(error).map(|()| ExitCode::from(INTERRUPTED)),
+        Ok(forecast) => Ok(Some(forecast)),
+        Err(error) => costs::interrupted(error).map(|()| None),
     }
 }
 

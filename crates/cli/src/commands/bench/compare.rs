@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use engine::Registry;
 use engine::strategies::Strategy;
-use measure::{Contest, Point};
+use engine::{Progress, Registry};
+use measure::{Comparison, Contest, Point};
 use strategy::Rebalancing;
 
 use super::comparison::{exit_code, render_csv, render_html, render_text};
@@ -57,18 +57,34 @@ pub fn command(args: &BenchCompareArgs, registry: &Registry) -> Result<ExitCode,
     let documents =
         [("--html", args.html.as_deref()), ("--json", args.json.as_deref()), ("--csv", args.csv.as_deref())];
     let reports = Reports::open_documents(&args.replay.inputs(), &documents)?;
+    let comparison = compared(args, registry, &interruptible(None), &mut tell)?;
+    let json = json(&comparison)?;
+    let contents: [&dyn Fn() -> String; 3] =
+        [&|| render_html(&comparison), &|| json.clone(), &|| render_csv(&comparison)];
+    reports.write_documents(&contents, &render_text(&comparison))?;
+    Ok(exit_code(&comparison))
+}
+
+/// The comparison as a call, which writes nothing.
+pub fn call(
+    args: &BenchCompareArgs,
+    registry: &Registry,
+    progress: &Progress,
+) -> Result<Comparison, Failure> {
+    compared(args, registry, progress, &mut |_, _| ())
+}
+
+fn compared(
+    args: &BenchCompareArgs,
+    registry: &Registry,
+    progress: &Progress,
+    tell: &mut dyn FnMut(&'static dyn Strategy, &Point),
+) -> Result<Comparison, Failure> {
     let chain = args.replay.chain(registry)?;
-    let progress = interruptible(None);
     let source = args.replay.source(&progress.stop)?;
-    let comparison = measure::compare(
-        &chain,
-        &source.trace,
-        &contest(args)?,
-        labels(source.name),
-        &progress.stop,
-        &mut tell,
-    )
-    .map_err(Failure::usage)?;
+    let comparison =
+        measure::compare(&chain, &source.trace, &contest(args)?, labels(source.name), &progress.stop, tell)
+            .map_err(Failure::usage)?;
     if comparison.series.iter().all(|series| series.points.is_empty()) {
         let reason = comparison.refused.first().map(|refused| {
             format!("{}\n`paceline plan` says which strategies can run the chain.", refused.reason)
@@ -78,11 +94,7 @@ pub fn command(args: &BenchCompareArgs, registry: &Registry) -> Result<ExitCode,
             false => Failure::Interrupted,
         });
     }
-    let json = json(&comparison)?;
-    let contents: [&dyn Fn() -> String; 3] =
-        [&|| render_html(&comparison), &|| json.clone(), &|| render_csv(&comparison)];
-    reports.write_documents(&contents, &render_text(&comparison))?;
-    Ok(exit_code(&comparison))
+    Ok(comparison)
 }
 
 fn contest(args: &BenchCompareArgs) -> Result<Contest, Failure> {

@@ -1,7 +1,7 @@
 //! `paceline bench`: measuring. Every figure names the machine and the command.
 
 pub mod chain;
-mod compare;
+pub mod compare;
 mod comparison;
 pub mod dyssect;
 pub mod egress;
@@ -21,7 +21,7 @@ use crate::failure::Failure;
 #[derive(Args)]
 pub struct BenchArgs {
     #[command(subcommand)]
-    command: BenchCommand,
+    pub command: BenchCommand,
 }
 
 commands! {

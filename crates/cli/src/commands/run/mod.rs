@@ -1,5 +1,6 @@
 //! `paceline run`: a chain over a capture, or on network interfaces.
 
+pub mod call;
 mod card;
 mod document;
 mod guarding;
@@ -19,7 +20,8 @@ use std::sync::Arc;
 
 use engine::report::{DroppedPacket, RunReport};
 use engine::{
-    Chain, ExternalInput, Input, Registry, RunOutcome, Seen, Speed, replay_external, replay_reloading,
+    Chain, ExternalInput, Input, Plan, Registry, Reload, RunOutcome, Seen, Speed, replay_external,
+    replay_reloading,
 };
 use io::Fate;
 use io::capture::CaptureWriter;
@@ -55,17 +57,7 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     if args.chain.pcap.is_none() && args.history.pcap_dir.is_none() {
         return Err(Failure::usage(NOWHERE));
     }
-    let Setting { chain, mut plan, packets } = args::prepare(
-        &args.chain,
-        &args.history,
-        args.strategy.of_chain()?,
-        &args.card,
-        &args.tables,
-        registry,
-    )?;
-    plan.egress = args.egress.0;
-    let plan = args.reload.cores(plan, &chain)?;
-    let reloads = args.reload.reloads((&chain, &plan), &args.card, &args.tables, registry)?;
+    let (Setting { chain, plan, packets }, reloads) = prepare(args, registry)?;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     // Where something else is on standard output, the text is not.
     let (lines, packets_dropped) = (args.trace.trace_json.as_deref(), args.drops.drops.as_deref());
@@ -151,6 +143,16 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     failures.of(reports.write(&report, &(traced + &args.text(&report, written.as_deref()) + &dropped)));
     failures.first()?;
     exit_status(outcome, &report)
+}
+
+/// Reads the chain, the plan of its run, and the chains that take over from it.
+fn prepare(args: &RunArgs, registry: &Registry) -> Result<(Setting, Vec<Reload>), Failure> {
+    let strategy = args.strategy.of_chain()?;
+    let setting = args::prepare(&args.chain, &args.history, strategy, &args.card, &args.tables, registry)?;
+    let plan = Plan { egress: args.egress.0, ..setting.plan };
+    let plan = args.reload.cores(plan, &setting.chain)?;
+    let reloads = args.reload.reloads((&setting.chain, &plan), &args.card, &args.tables, registry)?;
+    Ok((Setting { plan, ..setting }, reloads))
 }
 
 /// Writes a packet that is dropped.

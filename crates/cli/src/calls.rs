@@ -1,0 +1,189 @@
+//! Commands as calls: what a command finds, as data, for programs that are no shells. Python's package is made of these.
+
+use std::ffi::OsString;
+
+use clap::Parser;
+use engine::{Chain, Progress, Seen};
+use miette::{GraphicalReportHandler, GraphicalTheme, Report};
+use serde::Serialize;
+
+use crate::commands::bench::BenchCommand;
+use crate::commands::{Cli, Command, bench, plan, run, verify};
+use crate::failure::{Failure, INTERRUPTED, USAGE};
+use crate::{Program, hinted, output};
+
+/// Why a call has no result: what the command would have said.
+#[derive(Clone, Debug)]
+pub struct CallError {
+    /// The exit status that the command would have had.
+    pub status: u8,
+    /// What is wrong, in one sentence.
+    pub message: String,
+    /// Where: `FILE:LINE:COLUMN`, of a mistake in a file.
+    pub place: Option<String>,
+    /// What to do.
+    pub help: Option<String>,
+    /// All of it, as the command prints it, without colours.
+    pub text: String,
+}
+
+/// Each packet of a run, with the chain that ran when it came. An error ends the run.
+pub type See<'a> = &'a mut dyn FnMut(&Chain, &Seen<'_>) -> Result<(), String>;
+
+impl Program {
+    /// Runs a chain over a capture, and shows each packet to `see`. `args` are those of `paceline run`. Returns the JSON
+    /// that `--json` writes.
+    ///
+    /// # Errors
+    /// As the command; [`CallError::status`] is that of an interruption where `progress` was stopped ahead of the run.
+    pub fn call_run(
+        &self,
+        args: &[OsString],
+        progress: &Progress,
+        see: See<'_>,
+    ) -> Result<String, CallError> {
+        let Command::Run(args) = parse("run", args)? else { return Err(no_call("run")) };
+        let mut see = |chain: &Chain, seen: &Seen<'_>| see(chain, seen).map_err(Failure::usage);
+        as_json(run::call::call(&args, &self.functions, progress, &mut see))
+    }
+
+    /// Does what a command does that writes JSON: `verify`, `plan` or `bench`, which has `compare`. Writes nothing, and
+    /// returns that JSON.
+    ///
+    /// # Errors
+    /// As the command.
+    pub fn call(&self, command: &str, args: &[OsString], progress: &Progress) -> Result<String, CallError> {
+        let functions = &self.functions;
+        match parse(command, args)? {
+            Command::Verify(args) => as_json(verify::call(&args, functions, progress)),
+            Command::Plan(args) => as_json(plan::call(&args, functions, progress)),
+            Command::Bench(args) => match args.command {
+                BenchCommand::Compare(args) => as_json(bench::compare::call(&args, functions, progress)),
+                _ => Err(no_call("bench")),
+            },
+            _ => Err(no_call(command)),
+        }
+    }
+}
+
+/// What a command's arguments ask for.
+fn parse(command: &str, args: &[OsString]) -> Result<Command, CallError> {
+    let all = ["paceline", command].into_iter().map(OsString::from).chain(args.iter().cloned());
+    let parsed = Cli::try_parse_from(all).map(|cli| cli.command);
+    parsed.map_err(|error| {
+        let text = hinted(error).to_string();
+        let mut parts = text.split("\n\n").map(str::trim);
+        let message = parts.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let help: Vec<&str> = parts.filter_map(|part| part.strip_prefix("tip: ")).collect();
+        let help = (!help.is_empty()).then(|| help.join("\n"));
+        CallError { status: USAGE, message, place: None, help, text }
+    })
+}
+
+fn no_call(command: &str) -> CallError {
+    Failure::usage(format!("`{command}` with these arguments is no call")).into()
+}
+
+fn as_json(found: Result<impl Serialize, Failure>) -> Result<String, CallError> {
+    found.and_then(|found| output::json(&found)).map_err(CallError::from)
+}
+
+impl From<Failure> for CallError {
+    fn from(failure: Failure) -> CallError {
+        match failure {
+            Failure::Told(status, report) => CallError::of(status, &report),
+            Failure::Interrupted | Failure::OutputClosed => {
+                let message = failure.to_string();
+                CallError { status: INTERRUPTED, text: message.clone(), message, place: None, help: None }
+            }
+        }
+    }
+}
+
+impl CallError {
+    fn of(status: u8, report: &Report) -> CallError {
+        let message = report.to_string();
+        let mut text = String::new();
+        let handler = GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor()).with_width(110);
+        if handler.render_report(&mut text, report.as_ref()).is_err() {
+            text.clone_from(&message);
+        }
+        let help = report.help().map(|help| help.to_string());
+        CallError { status, message, place: place(report), help, text: text.trim().to_owned() }
+    }
+}
+
+/// Where a mistake is: the file, and line and column from 1 on.
+fn place(report: &Report) -> Option<String> {
+    let label = report.labels()?.next()?;
+    let span = report.source_code()?.read_span(label.inner(), 0, 0).ok()?;
+    let name = span.name().unwrap_or("text");
+    Some(format!("{name}:{}:{}", span.line() + 1, span.column() + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(text: &str) -> Vec<OsString> {
+        text.split(' ').map(OsString::from).collect()
+    }
+
+    fn failed(command: &str, text: &str) -> CallError {
+        let call = Program::stock().call(command, &args(text), &Progress::default());
+        call.expect_err("there is no such file")
+    }
+
+    #[test]
+    fn an_error_has_message_place_and_help() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let chain = folder.path().join("chain.toml");
+        std::fs::write(&chain, "[[function]]\nuse = \"conntrak\"\n").expect("a chain");
+        let error = failed("verify", &format!("{} --pcap no.pcap", chain.display()));
+        assert_eq!(error.status, USAGE);
+        let place = error.place.expect("a mistake in a file has a place");
+        assert!(place.ends_with("chain.toml:2:7"), "{place}");
+        assert!(error.text.contains("conntrak"), "{}", error.text);
+        assert!(!error.text.contains('\u{1b}'), "no colours: {:?}", error.text);
+    }
+
+    #[test]
+    fn wrong_arguments_are_an_error_with_a_tip() {
+        let error = failed("verify", "chain.toml --pcap in.pcap --strategi rss");
+        assert!(error.message.contains("--strategi"), "{}", error.message);
+        assert!(error.help.is_some_and(|help| help.contains("--strategy")));
+    }
+
+    #[test]
+    fn help_and_other_commands_are_no_calls() {
+        assert!(failed("man", "--out x").message.contains("no call"));
+        assert!(failed("verify", "--help").text.contains("Usage"));
+    }
+
+    /// A call is the command: its JSON is what `--json` writes, and every packet is shown.
+    #[test]
+    fn a_run_shows_every_packet() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let text =
+            format!("{root}/examples/edge.toml --pcap {root}/captures/edge.pcap --strategy rss --cores 2");
+        let mut packets = 0_u64;
+        let json = Program::stock().call_run(&args(&text), &Progress::default(), &mut |_, seen| {
+            assert_eq!(seen.stamp.seq, packets, "in order of arrival");
+            packets += 1;
+            Ok(())
+        });
+        let json: serde_json::Value = serde_json::from_str(&json.expect("it runs")).expect("JSON");
+        assert_eq!(json["packets"], packets);
+        assert_eq!(json["complete"], true);
+        assert!(packets > 0);
+    }
+
+    #[test]
+    fn what_sees_packets_can_end_the_run() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let text = format!("{root}/examples/edge.toml --pcap {root}/captures/edge.pcap");
+        let call = Program::stock()
+            .call_run(&args(&text), &Progress::default(), &mut |_, _| Err("enough".to_owned()));
+        assert_eq!(call.expect_err("it ended").message, "enough");
+    }
+}
