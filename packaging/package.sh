@@ -3,6 +3,7 @@
 #   packaging/package.sh BUILD deb       BUILD/packages/paceline_VERSION_ARCH.deb
 #   packaging/package.sh BUILD static    BUILD/packages/paceline-static: one file that needs no library
 #   packaging/package.sh BUILD image     BUILD/packages/paceline-image.tar: an OCI image with that file alone
+#   packaging/package.sh BUILD wheel     BUILD/packages/paceline-VERSION-cp310-abi3-*.whl, for Python
 #   packaging/package.sh BUILD try       each of them that is there: in a clean root, and `paceline self-test`
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -47,13 +48,15 @@ image() {
     say "$out/paceline-image.tar"
 }
 
+wheel() { python/x.sh "$build" wheel; }
+
 # Runs the self-test in a root, with what the kernel shows of itself and its devices, as containers have them.
-in_root() { # root
+in_root() { # root, program
     mkdir -p "$1/proc" "$1/sys" "$1/dev" "$1/tmp"
     # shellcheck disable=SC2016
     unshare --mount --pid --fork bash -c '
         mount -t proc proc "$1/proc" && mount -t sysfs sysfs "$1/sys" && mount --bind /dev "$1/dev" && mount -t tmpfs tmpfs "$1/tmp" &&
-            exec chroot "$1" /usr/bin/paceline self-test' _ "$1"
+            exec chroot "$1" "$2" self-test' _ "$1" "${2:-/usr/bin/paceline}"
 }
 
 try() {
@@ -89,7 +92,28 @@ try() {
         in_root "$root/image"
         tried=1
     fi
-    [ "$tried" = 1 ] || { say "there is nothing to try in $out: ./x package deb, static or image makes it" && return 1; }
+    if compgen -G "$out/paceline-*.whl" >/dev/null; then
+        say "the wheel, in a Debian with Python; polars takes its tables"
+        # shellcheck disable=SC1091
+        mmdebstrap --quiet --variant=minbase --include=iproute2,python3,python3-venv \
+            "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root/wheel"
+        # The root reaches no network.
+        mkdir "$root/wheel/wheels"
+        cp "$out"/paceline-*.whl "$root/wheel/wheels/"
+        "$build/python/venv/bin/pip" download -q --disable-pip-version-check --only-binary :all: -d "$root/wheel/wheels" polars
+        cp -r examples captures "$root/wheel/root/"
+        chroot "$root/wheel" sh -c 'python3 -m venv /venv && /venv/bin/pip install -q --no-index --find-links /wheels "paceline[polars]"'
+        in_root "$root/wheel" /venv/bin/paceline
+        chroot "$root/wheel" sh -c 'cd /root && /venv/bin/python -' <<'FIVE'
+import paceline
+run = paceline.run("examples/edge.toml", "captures/edge.pcap", strategy="rss", cores=2)
+flows = run.flows.to_polars()
+print(flows)
+assert flows["packets"].sum() > 0
+FIVE
+        tried=1
+    fi
+    [ "$tried" = 1 ] || { say "there is nothing to try in $out: ./x package deb, static, image or wheel makes it" && return 1; }
 }
 
 "$2"

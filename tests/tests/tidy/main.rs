@@ -46,7 +46,7 @@ const BANNED_IN_FUNCTIONS: [&str; 9] = [
 ];
 
 /// Crates from the bottom up. Each may use those before it, less the exceptions below.
-const LAYERS: [&str; 24] = [
+const LAYERS: [&str; 25] = [
     "wire",
     "nf",
     "sequencer",
@@ -70,6 +70,7 @@ const LAYERS: [&str; 24] = [
     "measure",
     "sweep",
     "cli",
+    "python",
     "conformance",
 ];
 

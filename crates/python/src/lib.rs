@@ -1,0 +1,72 @@
+//! Paceline for Python: the module `paceline._native`, which the package in `python/paceline` wraps.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `background` | work on a thread without the interpreter, which Ctrl-C ends |
+//! | `failure` | errors as `paceline.Error` |
+//! | `capture` | a capture as Arrow, whose packets lie in the mapped file |
+//! | `packets` | a run's packets and flows as Arrow |
+//! | `table` | Arrow's PyCapsule interface |
+//!
+//! Threads of the engine never touch Python: a call gives the interpreter up, and builds its result without it.
+
+mod background;
+mod capture;
+mod failure;
+mod packets;
+mod table;
+
+use pyo3::pymodule;
+
+/// The module. What users import is `paceline`, which has types and pages.
+#[pymodule]
+mod _native {
+    use std::ffi::OsString;
+    use std::path::PathBuf;
+
+    use paceline::Program;
+    use pyo3::prelude::*;
+
+    use crate::background::away;
+    use crate::capture::read;
+    use crate::failure::{error, raised};
+    use crate::packets::Packets;
+    #[pymodule_export]
+    use crate::table::Table;
+
+    /// Runs a chain over `capture`; `args` are those of `paceline run`. Returns the report's JSON, packets, flows and
+    /// dropped packets.
+    #[pyfunction]
+    fn run(py: Python<'_>, capture: PathBuf, args: Vec<OsString>) -> PyResult<(String, Table, Table, Table)> {
+        let ran = away(py, move |progress| {
+            let mut packets = Packets::of(capture)?;
+            let report =
+                Program::stock().call_run(&args, progress, &mut |chain, seen| packets.packet(chain, seen))?;
+            let [packets, flows, dropped] = packets.finish()?;
+            Ok((report, packets, flows, dropped))
+        })?;
+        ran.map_err(|failed| raised(py, &failed))
+    }
+
+    /// Does what a command does, and returns the JSON that it writes.
+    #[pyfunction]
+    fn call(py: Python<'_>, command: String, args: Vec<OsString>) -> PyResult<String> {
+        let found = away(py, move |progress| Program::stock().call(&command, &args, progress))?;
+        found.map_err(|failed| raised(py, &failed))
+    }
+
+    /// A capture as a table, whether its packets lie in the mapped file, and the error behind the last whole packet.
+    #[pyfunction]
+    fn read_capture(py: Python<'_>, path: PathBuf, copy: bool) -> PyResult<(Table, bool, Option<Py<PyAny>>)> {
+        let read =
+            away(py, move |progress| read(&path, copy, progress))?.map_err(|failed| raised(py, &failed))?;
+        let cut_short = read.cut_short.map(|failed| error(py, &failed)).transpose()?;
+        Ok((read.table, read.is_mapped, cut_short.map(Bound::unbind)))
+    }
+
+    /// Panics, as a defect of Paceline would: for the test that none ends Python.
+    #[pyfunction]
+    fn defect(py: Python<'_>) -> PyResult<()> {
+        away(py, |_| panic!("a defect that was asked for"))
+    }
+}

@@ -1,0 +1,29 @@
+"""Paceline: stateful packet processing on many cores, proved equal to one core.
+
+    import paceline
+    run = paceline.run("chain.toml", "capture.pcap", strategy="rss", cores=2)
+    print(run.flows.to_polars())
+
+Tables are Arrow: polars, pandas and pyarrow take them without a copy. What a call reports is a dataclass of
+`paceline.reports`, with the fields of the JSON that the command of that name writes. A call that fails raises `paceline.Error`.
+"""
+
+from paceline import reports
+from paceline._calls import Run, compare, plan, run, verify
+from paceline._capture import Capture, read_capture
+from paceline._errors import Error, IncompleteWarning
+from paceline._table import Table
+
+__all__ = [
+    "Capture",
+    "Error",
+    "IncompleteWarning",
+    "Run",
+    "Table",
+    "compare",
+    "plan",
+    "read_capture",
+    "reports",
+    "run",
+    "verify",
+]
