@@ -4,11 +4,12 @@ use std::ffi::OsString;
 
 use clap::Parser;
 use engine::{Chain, Progress, Seen};
-use miette::{GraphicalReportHandler, GraphicalTheme, Report};
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, Report};
 use serde::Serialize;
 
 use crate::commands::bench::BenchCommand;
-use crate::commands::{Cli, Command, bench, plan, run, verify};
+use crate::commands::p4::P4Command;
+use crate::commands::{Cli, Command, bench, emulate, p4, plan, run, verify};
 use crate::failure::{Failure, INTERRUPTED, USAGE};
 use crate::{Program, hinted, output};
 
@@ -47,8 +48,8 @@ impl Program {
         as_json(run::call::call(&args, &self.functions, progress, &mut see))
     }
 
-    /// Does what a command does that writes JSON: `verify`, `plan` or `bench`, which has `compare`. Writes nothing, and
-    /// returns that JSON.
+    /// Does what a command does that writes JSON: `verify`, `plan`, `bench compare`, `p4 run` or `emulate`. Writes no
+    /// report, and returns that JSON.
     ///
     /// # Errors
     /// As the command.
@@ -61,6 +62,13 @@ impl Program {
                 BenchCommand::Compare(args) => as_json(bench::compare::call(&args, functions, progress)),
                 _ => Err(no_call("bench")),
             },
+            Command::P4(args) => match args.command {
+                P4Command::Run(args) => as_json(p4::call(&args, progress)),
+                _ => Err(no_call("p4")),
+            },
+            Command::Emulate(args) if args.command.is_none() => {
+                as_json(emulate::run::call(&args.run, progress))
+            }
             _ => Err(no_call(command)),
         }
     }
@@ -71,11 +79,14 @@ fn parse(command: &str, args: &[OsString]) -> Result<Command, CallError> {
     let all = ["paceline", command].into_iter().map(OsString::from).chain(args.iter().cloned());
     let parsed = Cli::try_parse_from(all).map(|cli| cli.command);
     parsed.map_err(|error| {
-        let text = hinted(error).to_string();
-        let mut parts = text.split("\n\n").map(str::trim);
+        let said = hinted(error).to_string();
+        // How the command is used, which comes last, is of no use to a caller.
+        let mut parts = said.split("\n\n").map(str::trim);
         let message = parts.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         let help: Vec<&str> = parts.filter_map(|part| part.strip_prefix("tip: ")).collect();
         let help = (!help.is_empty()).then(|| help.join("\n"));
+        let text =
+            [Some(&message), help.as_ref()].into_iter().flatten().cloned().collect::<Vec<_>>().join("\n");
         CallError { status: USAGE, message, place: None, help, text }
     })
 }
@@ -102,21 +113,23 @@ impl From<Failure> for CallError {
 
 impl CallError {
     fn of(status: u8, report: &Report) -> CallError {
-        let message = report.to_string();
+        // A report of several mistakes has them beside it: the first one counts, and the text has all.
+        let first = report.related().and_then(|mut related| related.next()).unwrap_or(report.as_ref());
+        let message = first.to_string();
         let mut text = String::new();
         let handler = GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor()).with_width(110);
         if handler.render_report(&mut text, report.as_ref()).is_err() {
             text.clone_from(&message);
         }
-        let help = report.help().map(|help| help.to_string());
-        CallError { status, message, place: place(report), help, text: text.trim().to_owned() }
+        let help = first.help().map(|help| help.to_string());
+        CallError { status, message, place: place(first), help, text: text.trim().to_owned() }
     }
 }
 
 /// Where a mistake is: the file, and line and column from 1 on.
-fn place(report: &Report) -> Option<String> {
-    let label = report.labels()?.next()?;
-    let span = report.source_code()?.read_span(label.inner(), 0, 0).ok()?;
+fn place(mistake: &dyn Diagnostic) -> Option<String> {
+    let label = mistake.labels()?.next()?;
+    let span = mistake.source_code()?.read_span(label.inner(), 0, 0).ok()?;
     let name = span.name().unwrap_or("text");
     Some(format!("{name}:{}:{}", span.line() + 1, span.column() + 1))
 }
@@ -157,7 +170,19 @@ mod tests {
     #[test]
     fn help_and_other_commands_are_no_calls() {
         assert!(failed("man", "--out x").message.contains("no call"));
-        assert!(failed("verify", "--help").text.contains("Usage"));
+        assert_eq!(failed("verify", "--help").status, USAGE);
+        assert!(failed("p4", "check x.p4").message.contains("no call"));
+    }
+
+    /// A program in P4 may have several: the first one's place is the error's, and the text has all.
+    #[test]
+    fn the_first_of_several_mistakes_has_its_place() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = folder.path().join("wrong.p4");
+        std::fs::write(&program, "header h_t { bit<8> a; }\nnonsense here;\n").expect("a program");
+        let error = failed("p4", &format!("run {} --packet 00", program.display()));
+        assert!(error.place.is_some_and(|place| place.ends_with("wrong.p4:1:1")));
+        assert!(error.message.contains("`main`") && error.text.contains("expected `(`"), "{}", error.text);
     }
 
     /// A call is the command: its JSON is what `--json` writes, and every packet is shown.

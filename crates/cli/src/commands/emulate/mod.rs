@@ -17,13 +17,13 @@ use crate::failure::Failure;
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct EmulateArgs {
     #[command(subcommand)]
-    command: Option<EmulateCommand>,
+    pub command: Option<EmulateCommand>,
     #[command(flatten)]
-    run: RunArgs,
+    pub run: RunArgs,
 }
 
 #[derive(Subcommand)]
-enum EmulateCommand {
+pub enum EmulateCommand {
     /// Run many settings of the models over synthetic updates, on all cores
     Sweep(Box<SweepArgs>),
 }

@@ -15,7 +15,7 @@ use ::p4::stf::{self, StfReport};
 use ::p4::uses::{Object, Uses};
 use ::xdp::Strategy;
 use clap::{Args, Subcommand, ValueEnum};
-use engine::Registry;
+use engine::{Progress, Registry};
 use io::capture::{CaptureError, CaptureWriter};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -229,15 +229,33 @@ fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         .flatten()
         .map(PathBuf::as_path)
         .collect();
-    let ports = Ports::new(args.port, &args.port_of)?;
     let reports = Reports::open(&inputs, args.out.as_deref(), args.json.as_deref())?;
+    let (report, input_error) = interpret(args, &interruptible(None))?;
+    reports.write(&report, &render_run(&report, args))?;
+    let failures = report.stf.map_or(0, |stf| stf.failures.len() as u64);
+    match (input_error, failures) {
+        (Some(error), _) => Err(Failure::cut_short(error)),
+        (None, 0) => Ok(ExitCode::SUCCESS),
+        (None, failures) => Err(Failure::difference(format!("{} not met", plural(failures, "expectation")))),
+    }
+}
+
+/// The reference's run as a call, which writes nothing but what `--out` asks for. What a test file expects and does not get is
+/// in the report.
+pub fn call(args: &RunArgs, progress: &Progress) -> Result<P4Run, Failure> {
+    interpret(args, progress).map(|(report, _)| report)
+}
+
+/// What became of the packets, and why the capture could not be read to its end, if so.
+fn interpret(args: &RunArgs, progress: &Progress) -> Result<(P4Run, Option<CaptureError>), Failure> {
+    let ports = Ports::new(args.port, &args.port_of)?;
     let program = args.source.read()?;
     let mut machine = Machine::new(program);
     let stf = args.stf.as_deref().map(|path| run_test(&mut machine, path)).transpose()?;
     let sent = args.packet.iter().map(|Bytes(bytes)| send(&mut machine, &ports, bytes)).collect();
     let mut counts = Counts::default();
     let input_error = match &args.pcap {
-        Some(pcap) => capture(&mut machine, pcap, args, &ports, &mut counts)?,
+        Some(pcap) => capture(&mut machine, pcap, (args, &ports), &mut counts, progress)?,
         None => None,
     };
     let report = P4Run {
@@ -252,13 +270,7 @@ fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         complete: input_error.is_none(),
         error: input_error.as_ref().map(CaptureError::to_string),
     };
-    reports.write(&report, &render_run(&report, args))?;
-    let failures = report.stf.map_or(0, |stf| stf.failures.len() as u64);
-    match (input_error, failures) {
-        (Some(error), _) => Err(Failure::cut_short(error)),
-        (None, 0) => Ok(ExitCode::SUCCESS),
-        (None, failures) => Err(Failure::difference(format!("{} not met", plural(failures, "expectation")))),
-    }
+    Ok((report, input_error))
 }
 
 fn send(machine: &mut Machine, ports: &Ports, bytes: &[u8]) -> Sent {
@@ -279,11 +291,10 @@ struct Counts {
 fn capture(
     machine: &mut Machine,
     pcap: &Path,
-    args: &RunArgs,
-    ports: &Ports,
+    (args, ports): (&RunArgs, &Ports),
     counts: &mut Counts,
+    progress: &Progress,
 ) -> Result<Option<CaptureError>, Failure> {
-    let progress = interruptible(None);
     let mut reader = open_capture(pcap)?;
     let mut writer = args
         .out

@@ -16,10 +16,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
+use engine::Progress;
+
 pub use self::args::RunArgs;
 
 use self::render::{render_html, render_text};
-use self::report::{Compared, Place};
+use self::report::{Compared, Emulation, Place};
 use crate::args::Source;
 use crate::failure::Failure;
 use crate::machine::command_line;
@@ -43,15 +45,39 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
     ];
     crate::output::check_outputs(&inputs, &outputs)?;
     let reports = Reports::open_documents(&inputs, &outputs[2..])?.beside(args.out.as_deref());
-    let progress = interruptible(None);
+    let Emulated { emulation, trace, warnings } = emulate(args, &interruptible(None))?;
+    let json = json(&emulation)?;
+    let contents: [&dyn Fn() -> String; 2] = [&|| json.clone(), &|| render_html(&emulation)];
+    reports.write_documents(&contents, &(trace + &render_text(&emulation)))?;
+    match &emulation.check {
+        Some(check) if !check.is_equal() => Err(Failure::difference(differs(args, check, &warnings))),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// The emulation as a call, which writes no report. That the pipeline differs from the reference is in what is returned.
+pub fn call(args: &RunArgs, progress: &Progress) -> Result<Emulation, Failure> {
+    check_options(args, args.program.as_deref().is_none_or(|program| program == Path::new(SYNTHETIC)))?;
+    emulate(args, progress).map(|emulated| emulated.emulation)
+}
+
+/// An emulation, with what only people are told.
+struct Emulated {
+    emulation: Emulation,
+    trace: String,
+    warnings: Vec<String>,
+}
+
+fn emulate(args: &RunArgs, progress: &Progress) -> Result<Emulated, Failure> {
+    let program = args.program.as_deref().unwrap_or(Path::new(SYNTHETIC));
     let stop = &progress.stop;
     let source = source(args, stop)?;
-    let run = match is_synthetic {
+    let run = match program == Path::new(SYNTHETIC) {
         true => synthetic::run(args, &source, stop)?,
         false => program::run(args, program, &source, stop)?,
     };
     let model = args.model();
-    let emulation = report::Emulation {
+    let emulation = Emulation {
         paceline: env!("CARGO_PKG_VERSION"),
         command: command_line(),
         source: source.name,
@@ -68,13 +94,7 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
         departures: run.departures,
         check: run.check,
     };
-    let json = json(&emulation)?;
-    let contents: [&dyn Fn() -> String; 2] = [&|| json.clone(), &|| render_html(&emulation)];
-    reports.write_documents(&contents, &(run.trace + &render_text(&emulation)))?;
-    match &emulation.check {
-        Some(check) if !check.is_equal() => Err(Failure::difference(differs(args, check, &run.warnings))),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    Ok(Emulated { emulation, trace: run.trace, warnings: run.warnings })
 }
 
 /// What one kind of program has and the other has not.
