@@ -46,16 +46,18 @@ audit() { # folder
     [[ $said == *'"manylinux_'* ]] || { say "the wheel is bound to this system, see above" && return 1; }
 }
 
-# The dataclasses of what calls report.
+# Modules of dataclasses, each with the schema that it is made from.
+modules=(run:run verify:verify plan:plan compare:bench-compare p4_run:p4-run emulate:emulate)
 reports() { # folder
-    local name
+    local each name schema
     mkdir -p "$1"
-    for name in run verify plan compare; do
-        "$venv/bin/python" -W ignore -m datamodel_code_generator --input "docs/${name/#compare/bench-compare}.schema.json" --input-file-type jsonschema \
+    for each in "${modules[@]}"; do
+        name=${each%:*} schema=docs/${each#*:}.schema.json
+        "$venv/bin/python" -W ignore -m datamodel_code_generator --input "$schema" --input-file-type jsonschema \
             --output "$1/$name.py" --output-model-type dataclasses.dataclass --frozen-dataclasses \
             --target-python-version 3.10 --use-schema-description --use-field-description --use-inline-field-description \
             --use-union-operator --use-standard-collections --disable-timestamp --formatters builtin \
-            --custom-file-header "\"\"\"What \`$name\` reports. Made from docs/${name/#compare/bench-compare}.schema.json by \`./x python reports\`.\"\"\""
+            --custom-file-header "\"\"\"What \`$name\` reports. Made from $schema by \`./x python reports\`.\"\"\""
         # A sentence on a line of its own has its quotes there, too.
         perl -0pi -e 's/"""\n +([^\n]+)\n +"""/"""$1"""/g; s/\n\n(    \w+: )/\n$1/g' "$1/$name.py"
     done
@@ -68,7 +70,7 @@ case ${2:-test} in
         audit "$build/python/wheel"
         "$venv/bin/pip" install -q --disable-pip-version-check --force-reinstall --no-deps "$build"/python/wheel/paceline-*.whl
         reports "$build/python/reports"
-        for name in run verify plan compare; do
+        for name in "${modules[@]%:*}"; do
             cmp "$build/python/reports/$name.py" "python/paceline/reports/$name.py" ||
                 { say "$name.py is not what the schema says: ./x python reports" && exit 1; }
         done

@@ -8,19 +8,24 @@ Tables are Arrow: polars, pandas and pyarrow take them without a copy. What a ca
 `paceline.reports`, with the fields of the JSON that the command of that name writes. A call that fails raises `paceline.Error`.
 """
 
-from paceline import reports
-from paceline._calls import Run, compare, plan, run, verify
+from paceline import p4, reports
+from paceline._calls import Function, Run, Verdict, compare, plan, run, verify
 from paceline._capture import Capture, read_capture
 from paceline._errors import Error, IncompleteWarning
+from paceline._native import Packet
 from paceline._table import Table
 
 __all__ = [
     "Capture",
     "Error",
+    "Function",
     "IncompleteWarning",
+    "Packet",
     "Run",
     "Table",
+    "Verdict",
     "compare",
+    "p4",
     "plan",
     "read_capture",
     "reports",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from paceline import _native
 from paceline._errors import IncompleteWarning
@@ -20,6 +20,19 @@ from paceline.reports.verify import VerifyReport
 
 Path = str | os.PathLike[str]
 TableFull = Literal["reject", "evict-oldest"]
+Verdict = Literal["forward", "drop", "transmit_back", "host"]
+
+
+class Function(Protocol):
+    """A function written in Python, for trying ideas: `use = "python-five-tuple"`, `python-connection` or `python-source` in a
+    chain, which say what selects the state, with `object = "NAME"`.
+    """
+
+    def step(self, state: bytes | None, packet: _native.Packet) -> tuple[bytes | None, Verdict]:
+        """Takes a packet, and the state of its flow: None if it has none yet, or it has expired. Returns the new state, 63 bytes
+        at most, or None to forget the flow; and the verdict. What it returns may depend on nothing else.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,7 @@ def run(
     table_seed: int | None = None,
     rebalance_ms: float | None = None,
     move_every: int | None = None,
+    functions: Mapping[str, Function] | None = None,
 ) -> Run:
     """Runs a chain over a capture.
 
@@ -85,11 +99,13 @@ def run(
         table_seed: What the tables' hashes begin with.
         rebalance_ms: How often strategies that move flows look at loads, in the packets' own time.
         move_every: Have a quarter of the flows move every so many packets, drawn at random.
+        functions: Functions written in Python, by the names that `object` has for them in the chain.
 
     Raises:
         Error: The chain has a mistake, the strategy cannot run it, or nothing can be read of the capture.
+        Exception: What a function of `functions` raised first.
     """
-    args = [os.fspath(chain)] + _options(
+    args = [os.fspath(chain)] + options(
         pcap=os.fspath(capture),
         strategy=strategy,
         cores=cores,
@@ -101,9 +117,9 @@ def run(
         rebalance_ms=rebalance_ms,
         move_every=move_every,
     )
-    text, *tables = _native.run(capture, args)
+    text, *tables = _native.run(capture, args, functions or {})
     report = load(RunReport, json.loads(text))
-    _warn(report.complete, report.error)
+    warn(report.complete, report.error)
     return Run(report, *(Table(table) for table in tables))
 
 
@@ -122,6 +138,7 @@ def verify(
     table_seed: int | None = None,
     rebalance_ms: float | None = None,
     move_every: int | None = None,
+    functions: Mapping[str, Function] | None = None,
 ) -> VerifyReport:
     """Compares a strategy on many cores with a single core: every packet, and every flow at the end.
 
@@ -135,7 +152,7 @@ def verify(
     Raises:
         Error: As `run`.
     """
-    args = [os.fspath(chain)] + _options(
+    args = [os.fspath(chain)] + options(
         pcap=os.fspath(capture),
         strategy=strategy,
         cores=cores,
@@ -149,9 +166,9 @@ def verify(
         rebalance_ms=rebalance_ms,
         move_every=move_every,
     )
-    report = load(VerifyReport, json.loads(_native.call("verify", args)))
+    report = load(VerifyReport, json.loads(_native.call("verify", args, functions or {})))
     cut = report.outcome.value == "cut-short"
-    _warn(not cut, "the input is cut short; what was compared is of the whole packets before that")
+    warn(not cut, "the input is cut short; what was compared is of the whole packets before that")
     return report
 
 
@@ -179,7 +196,7 @@ def plan(
     Raises:
         Error: The chain has a mistake, or nothing can be read of the capture.
     """
-    options = _options(
+    given = options(
         pcap=None if capture is None else os.fspath(capture),
         traffic=traffic,
         cores=cores,
@@ -187,7 +204,7 @@ def plan(
         packets=packets,
         rounds=rounds,
     )
-    return load(Forecast, json.loads(_native.call("plan", [os.fspath(chain)] + options)))
+    return load(Forecast, json.loads(_native.call("plan", [os.fspath(chain)] + given, {})))
 
 
 def compare(
@@ -218,7 +235,7 @@ def compare(
     Raises:
         Error: The chain has a mistake, or nothing can be compared.
     """
-    options = _options(
+    given = options(
         pcap=None if capture is None else os.fspath(capture),
         traffic=traffic,
         strategies=",".join(strategies) or None,
@@ -228,22 +245,23 @@ def compare(
         packets=packets,
         latency=None if latency is None else ",".join(map(str, latency)),
     )
-    return load(Comparison, json.loads(_native.call("bench", ["compare", os.fspath(chain)] + options)))
+    return load(Comparison, json.loads(_native.call("bench", ["compare", os.fspath(chain)] + given, {})))
 
 
-def _options(**given: str | int | float | None) -> list[str]:
+def options(**given: str | int | float | None) -> list[str]:
     """Options as on a command line; those that are None or False are left out."""
-    options: list[str] = []
+    words: list[str] = []
     for name, value in given.items():
         option = "--" + name.replace("_", "-")
         if value is True:
-            options.append(option)
+            words.append(option)
         elif value is not None and value is not False:
             # In one word: a value may begin with a hyphen.
-            options.append(f"{option}={value}")
-    return options
+            words.append(f"{option}={value}")
+    return words
 
 
-def _warn(complete: bool, why: str | None) -> None:
+def warn(complete: bool, why: str | None) -> None:
+    """Warns the caller's caller of an input that was not read to its end."""
     if not complete:
         warnings.warn(why or "the input was not read to its end", IncompleteWarning, stacklevel=3)

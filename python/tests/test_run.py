@@ -40,7 +40,8 @@ def test_tables_add_up_to_the_report(edge: Path, capture: Path) -> None:
     run = paceline.run(edge, capture, strategy="rss", cores=2)
     verdicts, flows, drops = (table.to_pyarrow() for table in (run.verdicts, run.flows, run.drops))
     assert len(verdicts) == run.report.packets
-    counted = {row["values"]: row["counts"] for row in compute.value_counts(verdicts["verdict"].combine_chunks().dictionary_decode()).to_pylist()}
+    counts = compute.value_counts(verdicts["verdict"].combine_chunks().dictionary_decode())
+    counted = {row["values"]: row["counts"] for row in counts.to_pylist()}
     assert counted == {name: count for name, count in vars(run.report.verdicts).items() if count}
     by_reason: dict[str, int] = {}
     for row in drops.to_pylist():

@@ -14,6 +14,8 @@ assert_type(run.flows.to_polars(), polars.DataFrame)
 assert_type(paceline.verify("chain.toml", "capture.pcap").holds, bool)
 assert_type(paceline.plan("chain.toml", "capture.pcap").advice.sentences, list[str])
 assert_type(paceline.compare("chain.toml").series[0].points[0].mpps, float)
+assert_type(paceline.p4.run("program.p4", packets=[b""]).packets, int)
+assert_type(paceline.p4.emulate("synthetic", traffic="zipf").stages, int)
 capture = paceline.read_capture("capture.pcap", copy=True)
 assert_type(capture.error, paceline.Error | None)
 paceline.run("chain.toml", "capture.pcap", table_full="drop")  # type: ignore[arg-type]

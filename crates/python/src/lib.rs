@@ -6,14 +6,17 @@
 //! | `failure` | errors as `paceline.Error` |
 //! | `capture` | a capture as Arrow, whose packets lie in the mapped file |
 //! | `packets` | a run's packets and flows as Arrow |
+//! | `scripted` | functions written in Python |
 //! | `table` | Arrow's PyCapsule interface |
 //!
-//! Threads of the engine never touch Python: a call gives the interpreter up, and builds its result without it.
+//! A call gives the interpreter up, and builds its result without it. Threads of the engine never touch Python, unless a function
+//! is written in it.
 
 mod background;
 mod capture;
 mod failure;
 mod packets;
+mod scripted;
 mod table;
 
 use pyo3::pymodule;
@@ -21,10 +24,12 @@ use pyo3::pymodule;
 /// The module. What users import is `paceline`, which has types and pages.
 #[pymodule]
 mod _native {
+    use std::collections::HashMap;
     use std::ffi::OsString;
     use std::path::PathBuf;
 
-    use paceline::Program;
+    use engine::{Chain, Progress, Seen};
+    use paceline::{CallError, Program};
     use pyo3::prelude::*;
 
     use crate::background::away;
@@ -32,27 +37,55 @@ mod _native {
     use crate::failure::{error, raised};
     use crate::packets::Packets;
     #[pymodule_export]
+    use crate::scripted::Packet;
+    use crate::scripted::{self, Objects};
+    #[pymodule_export]
     use crate::table::Table;
+
+    type Functions = HashMap<String, Py<PyAny>>;
 
     /// Runs a chain over `capture`; `args` are those of `paceline run`. Returns the report's JSON, packets, flows and
     /// dropped packets.
     #[pyfunction]
-    fn run(py: Python<'_>, capture: PathBuf, args: Vec<OsString>) -> PyResult<(String, Table, Table, Table)> {
-        let ran = away(py, move |progress| {
+    fn run(
+        py: Python<'_>,
+        capture: PathBuf,
+        args: Vec<OsString>,
+        functions: Functions,
+    ) -> PyResult<(String, Table, Table, Table)> {
+        with(py, functions, move |program, progress| {
             let mut packets = Packets::of(capture)?;
-            let report =
-                Program::stock().call_run(&args, progress, &mut |chain, seen| packets.packet(chain, seen))?;
+            let mut see = |chain: &Chain, seen: &Seen<'_>| packets.packet(chain, seen);
+            let report = program.call_run(&args, progress, &mut see)?;
             let [packets, flows, dropped] = packets.finish()?;
             Ok((report, packets, flows, dropped))
-        })?;
-        ran.map_err(|failed| raised(py, &failed))
+        })
     }
 
     /// Does what a command does, and returns the JSON that it writes.
     #[pyfunction]
-    fn call(py: Python<'_>, command: String, args: Vec<OsString>) -> PyResult<String> {
-        let found = away(py, move |progress| Program::stock().call(&command, &args, progress))?;
-        found.map_err(|failed| raised(py, &failed))
+    fn call(py: Python<'_>, command: String, args: Vec<OsString>, functions: Functions) -> PyResult<String> {
+        with(py, functions, move |program, progress| program.call(&command, &args, progress))
+    }
+
+    /// Has the program do something whose chains may name these objects. Raises what they raise.
+    fn with<T: Send + 'static>(
+        py: Python<'_>,
+        functions: Functions,
+        work: impl FnOnce(&Program, &Progress) -> Result<T, CallError> + Send + 'static,
+    ) -> PyResult<T> {
+        let objects = Objects::new(functions);
+        let shared = objects.clone();
+        let done = away(py, move |progress| {
+            shared.enter();
+            let mut program = Program::stock();
+            scripted::add(&mut program.functions);
+            work(&program, progress)
+        })?;
+        match objects.raised() {
+            Some(raised) => Err(raised),
+            None => done.map_err(|failed| raised(py, &failed)),
+        }
     }
 
     /// A capture as a table, whether its packets lie in the mapped file, and the error behind the last whole packet.
