@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 import subprocess
 import sysconfig
 import threading
@@ -72,6 +73,20 @@ def test_every_strategy_has_the_same_tables(edge: Path, capture: Path) -> None:
         many = paceline.run(edge, capture, strategy=strategy, cores=3, seed=7)
         for name in ("verdicts", "flows", "drops"):
             assert getattr(many, name).to_polars().equals(getattr(one, name).to_polars()), (strategy, name)
+
+
+def test_a_flood_of_flows_is_one_row_each(edge: Path, tmp_path: Path) -> None:
+    """Each packet has a source of its own, as a spoofed flood: tables grow with the capture, and the chain's do not."""
+    flood, packets = tmp_path / "flood.pcap", 50_000
+    header = bytes.fromhex("02000000000102000000000208004500001c00000000401100000a000000c0000201") + bytes.fromhex("0400003500080000")
+    with flood.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+        for number in range(packets):
+            frame = header[:26] + struct.pack(">I", 0x0B000000 + number) + header[30:]
+            file.write(struct.pack("<IIII", 1, number, len(frame), len(frame)) + frame)
+    run = paceline.run(edge, flood, flows=1000)
+    assert len(run.flows) == len(run.verdicts) == packets
+    assert run.flows.to_polars()["packets"].max() == 1
 
 
 def test_all_libraries_take_tables(edge: Path, capture: Path) -> None:

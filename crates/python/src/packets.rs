@@ -23,8 +23,8 @@ use crate::table::Table;
 
 const USAGE: u8 = 2;
 
-/// Packets of a run as they come out, each beside what came in for it. Memory grows with packets, up to 80 bytes each, and with
-/// flows, some 120 bytes each.
+/// Packets of a run as they come out, each beside what came in for it. Memory grows with packets and flows of the capture and by no
+/// more: what it takes is in docs/guides/python.md.
 pub struct Packets {
     capture: PathBuf,
     /// What came in: flows are of headers ahead of edits. Opened with the first packet, when the run has opened it, too.
