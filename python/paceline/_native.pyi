@@ -2,15 +2,20 @@
 
 from collections.abc import Mapping
 from os import PathLike
+from typing import final
 
 from paceline._errors import Error
 
+__all__ = ["Packet", "Table", "call", "defect", "read_capture", "run"]
+
+@final
 class Table:
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
     def __len__(self) -> int: ...
     def columns(self) -> list[tuple[str, str]]: ...
 
+@final
 class Packet:
     """A packet as the `step` of a function written in Python sees it."""
 
