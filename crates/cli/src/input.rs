@@ -1,13 +1,13 @@
 //! Reads chain files and captures, and says what is wrong with them.
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use ::io::Trace;
+use ::io::capture::{CaptureError, CaptureReader};
 use engine::{Chain, Oddities, Registry};
-use io::Trace;
-use io::capture::{CaptureError, CaptureReader};
 
 use crate::failure::Failure;
 use crate::meant;
@@ -31,9 +31,18 @@ const MAX_TEXT_BYTES: u64 = 16 << 20;
 
 /// Reads a file that people write; errors call it `what`.
 pub fn read_text(what: &str, path: &Path) -> Result<String, Failure> {
-    let name = path.display();
+    text_of(what, path, fs::File::open(path))
+}
+
+/// As [`read_text`]; `-` is standard input.
+pub fn read_text_or_stdin(what: &str, path: &Path) -> Result<String, Failure> {
+    if path == "-" { text_of(what, path, Ok(io::stdin())) } else { read_text(what, path) }
+}
+
+fn text_of(what: &str, path: &Path, file: io::Result<impl Read>) -> Result<String, Failure> {
+    let name = name_of_input(path);
     let mut bytes = Vec::new();
-    let read = fs::File::open(path).and_then(|file| file.take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes));
+    let read = file.and_then(|file| file.take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes));
     read.map_err(|error| Failure::usage(format!("cannot read {what} {name}: {error}{}", meant::tip(path))))?;
     if bytes.len() as u64 > MAX_TEXT_BYTES {
         let most = MAX_TEXT_BYTES >> 20;

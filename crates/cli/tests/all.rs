@@ -44,6 +44,8 @@ mod function_from_outside;
 mod guarded;
 #[path = "html.rs"]
 mod html;
+#[path = "import.rs"]
+mod import;
 #[path = "installed.rs"]
 mod installed;
 #[path = "iperf.rs"]

@@ -37,6 +37,7 @@ pub mod completions;
 pub mod ctl;
 pub mod emulate;
 pub mod generate;
+pub mod import;
 pub mod inspect;
 pub mod man;
 pub mod new;
@@ -93,6 +94,8 @@ commands! {
         Sequence(sequence::SequenceArgs),
         /// List the network functions, or explain one: options, key and sizes
         Nfs(nfs::NfsArgs),
+        /// Write the rules of another firewall as a chain file
+        Import(import::ImportArgs),
         /// Make a crate with a network function of your own
         New(new::NewArgs),
         /// Say which strategy to use on how many cores: measures what a packet costs here, and predicts
@@ -129,12 +132,14 @@ Examples:
   paceline sequence examples/perimeter.toml --pcap captures/edge.pcap --cores 4 --out-dir cores
   paceline verify examples/perimeter.toml --pcap-dir cores --strategy scr --sequencer external --loss 0.01
   paceline nfs conntrack
+  paceline import nftables rules.json --out firewall.toml
   paceline plan examples/ddos.toml --traffic university --cores 16
   paceline p4 run examples/p4/port_knocking.p4 --stf examples/p4/port_knocking.stf
 
 Exit status:
   0    fine
-  1    a difference: verify found one, or a test file or the reference expects something else
+  1    a difference: verify found one, a test file or the reference expects something else, or import
+       wrote a chain that leaves something out
   2    wrong usage or configuration, an input of which nothing can be read, or an output that cannot
        be written
   3    nothing was compared: the input has no packets, or nothing is promised of this chain under this

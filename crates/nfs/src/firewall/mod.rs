@@ -38,7 +38,7 @@
 //! - ADDRESSES are `any`, or prefixes and sets: `10.0.0.0/8`, `2001:db8::1,@office`.
 //! - PORTS are ports and ranges: `80,443`, `6000-6063`. Only tcp, udp, sctp and dccp have them.
 //! - SIDE is `inside` or `outside`: where the packet comes from, in a chain that has an inside.
-//! - TYPES are ICMP's, by name (`echo-request`), and by number where the protocol is `1` (ICMP) or `icmpv6`.
+//! - TYPES are ICMP's, by name (`echo-request`), and by number where the protocol is `1` (ICMP) or `icmpv6`: `8,128-137`.
 //! - FLAGS are TCP's: `syn,!ack` matches where SYN is set and ACK is not. The names are `fin`, `syn`, `rst`, `psh`,
 //!   `ack`, `urg` and `ece`.
 //! - STATES are any of the five below. A rule without any is for all of them; one with FLAGS for all but `established`.

@@ -284,14 +284,15 @@ fn parse_types(list: &str, protocol: Protocol) -> Result<Vec<(u8, u8)>, String> 
     }
     let mut types = Vec::new();
     for word in list.split(',') {
-        if let Ok(number) = word.parse::<u8>() {
+        if let Some((first, last)) = range_of_types(word) {
             if protocol == Protocol::Icmp {
                 return Err(format!(
                     "has the type \"{word}\" by number, which ICMP and ICMPv6 use for different messages; write its \
                      name, or the protocol 1 or icmpv6"
                 ));
             }
-            types.push((if of_v4 { protocol::ICMP } else { protocol::ICMPV6 }, number));
+            let number = if of_v4 { protocol::ICMP } else { protocol::ICMPV6 };
+            types.extend((first..=last).map(|one| (number, one)));
             continue;
         }
         let before = types.len();
@@ -308,6 +309,13 @@ fn parse_types(list: &str, protocol: Protocol) -> Result<Vec<(u8, u8)>, String> 
         }
     }
     Ok(types)
+}
+
+/// First and last of a range of types by number: `5`, or `5-127`.
+fn range_of_types(word: &str) -> Option<(u8, u8)> {
+    let (first, last) = word.split_once('-').unwrap_or((word, word));
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last).then_some((first, last))
 }
 
 fn named<T: Copy>(names: &[(&str, T)], word: &str) -> Option<T> {

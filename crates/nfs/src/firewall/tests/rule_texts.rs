@@ -39,6 +39,8 @@ fn a_rule_matches_what_it_says() {
         ("accept 1 from any to any type 8", ping(1), true),
         ("accept 1 from any to any type 128", request_v6, false),
         ("accept 1 from any to any type 0,13", ping(1), false),
+        ("accept 1 from any to any type 0,7-9", ping(1), true),
+        ("accept icmpv6 from any to any type 0-127,129-255", request_v6, false),
         ("accept any from any to any state new", syn, true),
         ("accept any from any to any state established,related,invalid,untracked", syn, false),
         ("accept any from any to any state invalid", pong(1), true),
@@ -91,6 +93,7 @@ fn a_bad_rule_is_named_with_its_number_and_remedy() {
         ("accept tcp from any to any type echo-request", "asks for a type; only icmp and icmpv6 have types"),
         ("accept any from any to any type echo-request", "asks for a type"),
         ("accept icmp from any to any type 8", "by number, which ICMP and ICMPv6 use for different messages"),
+        ("accept icmpv6 from any to any type 9-7", "has the type \"9-7\""),
         ("accept icmpv6 from any to any type timestamp-request", "has the type \"timestamp-request\""),
         ("accept icmp from any to any type echo-requst", "did you mean \"echo-request\"?"),
     ] {
