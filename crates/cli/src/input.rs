@@ -26,8 +26,9 @@ pub fn read_chain(path: &Path, registry: &Registry) -> Result<Chain, Failure> {
     Chain::parse(&name, &text, registry).map_err(|error| Failure::mistake(*error))
 }
 
-/// The most bytes of a file that people write: more is another one, or a device without an end.
-const MAX_TEXT_BYTES: u64 = 16 << 20;
+/// The most bytes of a file that people write, a set of a million addresses among it: more is another one, or a device without
+/// an end.
+pub const MAX_TEXT_BYTES: u64 = 64 << 20;
 
 /// Reads a file that people write; errors call it `what`.
 pub fn read_text(what: &str, path: &Path) -> Result<String, Failure> {

@@ -90,6 +90,8 @@ mod report;
 mod self_test;
 #[path = "service.rs"]
 mod service;
+#[path = "sets.rs"]
+mod sets;
 #[path = "sides.rs"]
 mod sides;
 #[path = "signals.rs"]

@@ -120,8 +120,8 @@ fn help_comes_in_groups() {
 
 #[test]
 fn chains_without_an_end_and_in_another_encoding_are_refused() {
-    refused(&["run", "/dev/zero", "--pcap", CAPTURE], &["the chain file /dev/zero has more than 16 MiB"]);
-    refused(&["p4", "check", "/dev/zero"], &["the program /dev/zero has more than 16 MiB"]);
+    refused(&["run", "/dev/zero", "--pcap", CAPTURE], &["the chain file /dev/zero has more than 64 MiB"]);
+    refused(&["p4", "check", "/dev/zero"], &["the program /dev/zero has more than 64 MiB"]);
     let chain = Scratch::new("latin1.toml", b"# gr\xfc\xdfe\n[[function]]\nuse = \"ddos\"\n# \xfc\n");
     refused(
         &["run", chain.path(), "--pcap", CAPTURE],

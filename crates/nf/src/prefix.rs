@@ -35,8 +35,20 @@ impl PrefixSet {
     /// # Errors
     /// [`OptionError`] for `option`, saying which prefix is wrong and what would be right.
     pub fn parse(option: &'static str, prefixes: &[String]) -> Result<PrefixSet, OptionError> {
-        if prefixes.len() > PREFIXES_MAX {
-            let message = format!("has {} prefixes; at most {PREFIXES_MAX} are possible", prefixes.len());
+        PrefixSet::parse_up_to(PREFIXES_MAX, option, prefixes)
+    }
+
+    /// As [`PrefixSet::parse`], of at most so many prefixes.
+    ///
+    /// # Errors
+    /// As [`PrefixSet::parse`].
+    pub fn parse_up_to(
+        most: usize,
+        option: &'static str,
+        prefixes: &[String],
+    ) -> Result<PrefixSet, OptionError> {
+        if prefixes.len() > most {
+            let message = format!("has {} prefixes; at most {most} are possible", prefixes.len());
             return Err(OptionError { option, message });
         }
         let mut ranges = Vec::new();
@@ -85,6 +97,11 @@ impl PrefixSet {
         let is_ipv4 = |range: &Range| range.first <= MAPPED.last && range.last >= MAPPED.first;
         let is_ipv6 = |range: &Range| range.first < MAPPED.first || range.last > MAPPED.last;
         (self.ranges.iter().any(is_ipv4), self.ranges.iter().any(is_ipv6))
+    }
+
+    /// How many ranges of addresses make it up.
+    pub fn len(&self) -> usize {
+        self.ranges.len()
     }
 
     /// Whether the set has no address.

@@ -108,6 +108,11 @@ impl Selector {
         Some(addrs.prefixes().map(range).collect())
     }
 
+    /// How many ranges of addresses both ends have.
+    pub(crate) fn ranges(&self) -> usize {
+        [&self.from, &self.to].into_iter().filter_map(|end| end.addrs.as_ref()).map(PrefixSet::len).sum()
+    }
+
     /// The ports of the source (0) or destination (1): first and last of each range, none of which overlap. `None` is any.
     pub(crate) fn port_ranges(&self, end: usize) -> Option<Vec<(u128, u128)>> {
         let mut ports = self.end(end).ports.clone();

@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use engine::Registry;
 use engine::report::WhyDropped;
+use engine::{Registry, parse_quantity};
 use live::xdp::Pins;
 use wire::LinkType;
 
+use crate::args::number;
 use crate::control::{
-    COUNT, COUNT_MAX, FlowWords, Line, PER_SECOND, Request, ask, default_path, follow, program_of,
+    COUNT, COUNT_MAX, FlowWords, Line, MEMBERS, MEMBERS_MAX, PER_SECOND, Request, SetStatus, ask,
+    default_path, follow, program_of,
 };
 use crate::drops::DropsFile;
 use crate::failure::Failure;
@@ -106,6 +108,11 @@ pub enum What {
         #[arg(long, value_name = "N", default_value_t = PER_SECOND)]
         per_second: u64,
     },
+    /// List the sets of addresses of the chain's functions, or change one; flows go on
+    Set {
+        #[command(subcommand)]
+        what: SetWhat,
+    },
     /// End the run, after the packets on their way
     Stop,
     /// Have packets pass again that a run with --on-death block stopped when it died. Asks no run
@@ -117,6 +124,63 @@ pub enum What {
         #[arg(long, value_name = "FOLDER")]
         pins: Option<PathBuf>,
     },
+}
+
+#[derive(Subcommand)]
+pub enum SetWhat {
+    /// Put addresses into a set
+    Add {
+        /// The set's name, as the chain's rules write it behind @
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Prefixes, such as 198.51.100.7, 198.51.100.0/24 or 2001:db8::/32
+        #[arg(value_name = "PREFIX", required = true)]
+        prefixes: Vec<String>,
+        /// How long they stay, by the machine's clock: 90s, 1h, '2 d' [default: until they are removed, or another chain is loaded]
+        #[arg(long = "for", value_name = "TIME")]
+        lasts: Option<String>,
+    },
+    /// Take addresses out of a set, each as the set lists it
+    Remove {
+        /// The set's name
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Prefixes that it lists
+        #[arg(value_name = "PREFIX", required = true)]
+        prefixes: Vec<String>,
+    },
+    /// List what is in the sets, and for how long
+    List {
+        /// The set's name [default: all sets]
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+        /// How many prefixes of each, at most
+        #[arg(long, value_name = "N", default_value_t = MEMBERS, value_parser = number(0..=MEMBERS_MAX as u64))]
+        most: usize,
+    },
+}
+
+impl SetWhat {
+    fn request(&self) -> Result<Request, Failure> {
+        Ok(match self {
+            SetWhat::Add { name, prefixes, lasts } => {
+                let seconds = lasts.as_deref().map(|text| {
+                    let seconds = parse_quantity("for_s", text)
+                        .map_err(|wrong| Failure::usage(format!("--for \"{text}\": {wrong}")))?;
+                    match u64::try_from(seconds) {
+                        Ok(seconds) if seconds > 0 => Ok(seconds),
+                        _ => Err(Failure::usage(format!("--for \"{text}\" is less than a second"))),
+                    }
+                });
+                let seconds = seconds.transpose()?;
+                Request::Set { name: name.clone(), add: prefixes.clone(), remove: Vec::new(), seconds }
+            }
+            SetWhat::Remove { name, prefixes } => {
+                Request::Set { name: name.clone(), add: Vec::new(), remove: prefixes.clone(), seconds: None }
+            }
+            SetWhat::List { name, most } => Request::Sets { name: name.clone(), most: *most },
+        })
+    }
 }
 
 pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
@@ -150,6 +214,7 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
         What::Move { entry, core } => Request::Move { entry: *entry, core: *core },
         What::Pin { entry, core } => Request::Pin { entry: *entry, core: *core },
         What::Unpin { entry } => Request::Unpin { entry: *entry },
+        What::Set { what } => what.request()?,
         What::Unblock { interface, pins } => return unblock(interface, pins.as_deref()),
         What::Reload { chain } => {
             let name = chain.display().to_string();
@@ -164,6 +229,8 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
         output::print(&status.text())?;
     } else if let Some(why) = &answer.why {
         output::print(&why.text())?;
+    } else if let Some(sets) = &answer.sets {
+        output::print(&sets.iter().map(SetStatus::text).collect::<String>())?;
     } else if let Some(told) = &answer.told {
         output::print(&format!("{told}\n"))?;
     }

@@ -5,13 +5,17 @@
 //! | `words` | requests and answers, as JSON lines |
 //! | `flow` | a flow as a user writes it |
 //! | `subject` | what is controlled: a run |
+//! | `expiries` | when addresses leave a chain's sets |
+//! | `sets` | addresses that come into a chain's sets and leave them |
 //! | `server` | the run's end |
 //! | `streams` | answers of many lines, each in a thread of its own |
 //! | `client` | the asking end |
 
 mod client;
+mod expiries;
 mod flow;
 mod server;
+mod sets;
 mod streams;
 mod subject;
 mod unwritten;
@@ -21,11 +25,14 @@ use std::env;
 use std::path::PathBuf;
 
 pub use self::client::{ask, follow};
+pub use self::expiries::Changes;
 pub use self::flow::FlowWords;
 pub use self::server::{Control, Hangups};
 pub use self::subject::{Subject, external};
 pub use self::unwritten::Unwritten;
-pub use self::words::{COUNT, COUNT_MAX, Line, PER_SECOND, Request, program_of};
+pub use self::words::{
+    COUNT, COUNT_MAX, Line, MEMBERS, MEMBERS_MAX, PER_SECOND, Request, SetStatus, program_of,
+};
 
 /// Where the socket is if nobody says.
 pub fn default_path() -> PathBuf {

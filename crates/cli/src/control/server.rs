@@ -16,6 +16,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use nix::sys::stat::{Mode, fchmod};
 
+use super::sets::Expiring;
 use super::streams::Streams;
 use super::subject::Subject;
 use super::words::{Answer, REQUEST_MAX, Request, filter_of};
@@ -34,6 +35,8 @@ pub struct Control {
     is_over: Arc<AtomicBool>,
     streams: Arc<Streams>,
     thread: Option<JoinHandle<()>>,
+    /// Takes prefixes out of sets when their time is over. It sleeps till then, and ends with the program.
+    expiring: Expiring,
 }
 
 impl Control {
@@ -49,6 +52,7 @@ impl Control {
             };
             Failure::usage(format!("cannot make the control socket {}: {error}\n{help}", path.display()))
         })?;
+        let expiring = Expiring::start(&subject);
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         let streams = Arc::new(Streams::default());
@@ -62,13 +66,14 @@ impl Control {
                 let _ = stream.and_then(|stream| serve(stream, &subject, &own, &over));
             }
         });
-        Ok(Control { path: path.to_owned(), is_over, streams, thread: Some(thread) })
+        Ok(Control { path: path.to_owned(), is_over, streams, thread: Some(thread), expiring })
     }
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
+        self.expiring.end();
         // So that it looks.
         let woken = UnixStream::connect(&self.path).is_ok();
         if let Some(thread) = self.thread.take().filter(|_| woken) {
@@ -143,6 +148,20 @@ fn serve(
             Ok(Request::Unpin { entry }) => Answer::told(subject.unpin(entry)),
             Ok(Request::Why { flow }) => match subject.why(flow.as_ref()) {
                 Ok(why) => Answer { why: Some(Box::new(why)), ..Answer::done() },
+                Err(why) => Answer::refused(why),
+            },
+            Ok(Request::Set { name, add, remove, seconds }) => {
+                let lasts = seconds.map(|seconds| Duration::from_secs(seconds.min(YEAR)));
+                match subject.change_set(&name, &add, &remove, lasts) {
+                    Ok((told, report)) => {
+                        let reload = report.and_then(|report| serde_json::to_value(report).ok());
+                        Answer { told: Some(told), reload, ..Answer::done() }
+                    }
+                    Err(why) => Answer::refused(why),
+                }
+            }
+            Ok(Request::Sets { name, most }) => match subject.sets(name.as_deref(), most) {
+                Ok(sets) => Answer { sets: Some(sets), ..Answer::done() },
                 Err(why) => Answer::refused(why),
             },
             Ok(Request::Stop) => {

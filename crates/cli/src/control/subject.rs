@@ -13,6 +13,7 @@ use io::Tap;
 use io::filter::Filter;
 use live::ExternalAddresses;
 
+use super::expiries::Changes;
 use super::flow::FlowWords;
 use super::unwritten::Unwritten;
 use super::words::{COUNT_MAX, CoreStatus, InterfaceCounts, Status};
@@ -44,6 +45,8 @@ pub struct Subject {
     pub guards_host: bool,
     /// Captures that could not be written.
     pub unwritten: Unwritten,
+    /// Changes of sets, and of the chain: one at a time.
+    pub changes: Changes,
 }
 
 /// Which addresses are a chain's though they may be this host's: all of them where it guards the host.
@@ -80,8 +83,17 @@ impl Subject {
 
     /// Has a chain take over, or says why not.
     pub fn reload(&self, name: &str, text: &str) -> Result<ReloadReport, String> {
-        let _told = service::Reloading::begin();
+        let mut expiries = self.changes.begin();
         let chain = Chain::parse(name, text, &self.registry).map_err(|error| error.in_words())?;
+        let report = self.replace(chain)?;
+        // Its sets are those of its file.
+        expiries.clear();
+        Ok(report)
+    }
+
+    /// Has a chain that has been read take over.
+    pub(super) fn replace(&self, chain: Chain) -> Result<ReloadReport, String> {
+        let _told = service::Reloading::begin();
         let reloaded = self.take_over(chain)?;
         self.reloads.fetch_add(1, Ordering::Relaxed);
         live::give_back_heap();

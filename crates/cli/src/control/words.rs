@@ -10,9 +10,10 @@ use live::{InterfaceStatus, Lost};
 use serde::{Deserialize, Serialize};
 
 use super::flow::FlowWords;
+use crate::input::MAX_TEXT_BYTES;
 
 /// The longest request, bytes: a chain file with some room.
-pub const REQUEST_MAX: u64 = 16 << 20;
+pub const REQUEST_MAX: u64 = MAX_TEXT_BYTES + (1 << 20);
 
 /// What is asked.
 #[derive(Debug, Serialize, Deserialize)]
@@ -56,6 +57,29 @@ pub enum Request {
     Unpin {
         /// Its number.
         entry: u16,
+    },
+    /// Change a set of addresses of the chain.
+    Set {
+        /// Its name.
+        name: String,
+        /// Prefixes that it is to have.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        add: Vec<String>,
+        /// Prefixes that it has, and is to have no more.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        remove: Vec<String>,
+        /// How long it is to have those that are added; without it for good.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seconds: Option<u64>,
+    },
+    /// What is in the chain's sets.
+    Sets {
+        /// The set's name; without it all sets are listed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// How many prefixes of each are listed at most.
+        #[serde(default = "default_members")]
+        most: usize,
     },
     /// End, after the packets on their way.
     Stop,
@@ -101,6 +125,16 @@ fn default_count() -> u64 {
 
 fn default_per_second() -> u64 {
     PER_SECOND
+}
+
+/// The most prefixes of a set that are listed where nobody says.
+pub const MEMBERS: usize = 100;
+
+/// The most prefixes of a set that are listed.
+pub const MEMBERS_MAX: usize = 10_000;
+
+fn default_members() -> usize {
+    MEMBERS
 }
 
 /// A filter's program, for a request.
@@ -194,6 +228,9 @@ pub struct Answer {
     /// To `why`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<Box<WhyReport>>,
+    /// To `sets`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sets: Option<Vec<SetStatus>>,
 }
 
 impl Answer {
@@ -221,6 +258,48 @@ impl Answer {
             told: Some(report.text().trim_end().to_owned()),
             reload: serde_json::to_value(report).ok(),
             ..Answer::done()
+        }
+    }
+}
+
+/// What is in a set.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SetStatus {
+    /// Its name.
+    pub name: String,
+    /// The function of the chain that has it.
+    pub function: String,
+    /// How many prefixes it has.
+    pub prefixes: usize,
+    /// The first of them.
+    pub members: Vec<Member>,
+}
+
+/// A prefix in a set.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Member {
+    /// As it was written.
+    pub prefix: String,
+    /// For how long it stays; absent if it does for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
+}
+
+impl SetStatus {
+    /// For people.
+    pub fn text(&self) -> String {
+        let SetStatus { name, function, prefixes, members } = self;
+        let mut text = format!(
+            "{name} of {function}: {}\n",
+            crate::output::plural_of(*prefixes as u64, "prefix", "prefixes")
+        );
+        for Member { prefix, seconds } in members {
+            let lasts = seconds.map_or_else(String::new, |seconds| format!("  for {seconds} s"));
+            text += &format!("  {prefix}{lasts}\n");
+        }
+        match prefixes - members.len() {
+            0 => text,
+            more => format!("{text}  and {more} more\n"),
         }
     }
 }

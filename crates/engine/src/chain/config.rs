@@ -168,6 +168,7 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
     let (drawn, table_seed) = (random_seed()?, random_seed()?);
     Ok(Chain {
         name,
+        text: text.into(),
         malformed,
         checksums,
         fragments,
@@ -356,7 +357,7 @@ fn parse_function(table: Spanned<DeValue<'_>>, registry: &Registry) -> Result<Fu
         let message = format!("`{name}` cannot evict flows that live: {reason}");
         return Err(mistake(span, message, "this policy").help("use `table_full = \"reject\"`, the default"));
     }
-    Ok(FunctionSpec { name, function, options: as_written, flows, when_full })
+    Ok(FunctionSpec { name, function, options: as_written.into(), flows, when_full })
 }
 
 impl Registry {

@@ -48,6 +48,8 @@ pub(crate) mod undeclared;
 pub struct Chain {
     /// The chain's name, for reports.
     pub name: String,
+    /// What its file says.
+    pub text: Arc<str>,
     /// What becomes of malformed packets.
     pub malformed: MalformedPolicy,
     /// Whether packets with wrong checksums count as malformed.
@@ -113,8 +115,8 @@ pub struct FunctionSpec {
     pub name: String,
     /// The function with its options.
     pub function: Arc<dyn Function>,
-    /// Its own options as the chain file says them.
-    pub(crate) options: toml::Table,
+    /// Its own options as the chain file says them. Chains are cloned while packets wait, and a set may have a million members.
+    pub(crate) options: Arc<toml::Table>,
     /// Flows that each core's table holds.
     pub flows: usize,
     /// What happens when there are more.

@@ -48,11 +48,13 @@
 //! The first rule that matches a packet decides. As in nftables, a rule is about packets, not about connections: answers
 //! pass only if a rule accepts them, such as `accept any from any to any state established,related`.
 //!
-//! There are at most 10,000 rules, 100 sets and 1,024 prefixes in a set. Packets of a known connection cost the same however many
+//! There are at most 10,000 rules, 100 sets and 1,000,000 prefixes in a set. Packets of a known connection cost the same however many
 //! rules there are: what the rules say of them is kept with the connection, once for each direction. Rules are asked for packets
 //! that begin a connection, for those that are dropped without one, for ICMP and for later fragments. The first that matches
 //! is found by bit vectors (Lakshman and Stiliadis, SIGCOMM 1998): some bits a rule, whatever the rules are. Rules whose tables
 //! would take more than 256 MiB are refused.
+//!
+//! Prefixes of a set come and go while a run on interfaces goes on: `paceline ctl set add blocklist 203.0.113.7`.
 //!
 //! # States
 //!

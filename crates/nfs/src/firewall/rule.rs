@@ -156,6 +156,11 @@ impl Rule {
         self.selector.addr_ranges(end)
     }
 
+    /// How many ranges of addresses it asks for.
+    pub(super) fn ranges(&self) -> usize {
+        self.selector.ranges()
+    }
+
     /// The ports of the source (0) or destination (1): see [`Selector::port_ranges`].
     pub(super) fn port_ranges(&self, end: usize) -> Option<Vec<(u128, u128)>> {
         self.selector.port_ranges(end)

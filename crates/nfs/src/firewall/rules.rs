@@ -18,6 +18,10 @@ use crate::selector::{Packet, Sets};
 pub(super) const RULES_MAX: usize = 10_000;
 /// The most named sets.
 pub(super) const SETS_MAX: usize = 100;
+/// The most prefixes of a set.
+pub(super) const MEMBERS_MAX: usize = 1_000_000;
+/// The most ranges of addresses that all rules ask for: each rule that names a set has them once more.
+pub(super) const RANGES_MAX: usize = 4_000_000;
 
 /// The rules of a chain file.
 #[derive(Clone, Debug)]
@@ -46,10 +50,18 @@ impl Rules {
             return Err(error(format!("are {}; at most {RULES_MAX} are possible", texts.len())));
         }
         let sets = parse_sets(options)?;
-        let mut list = Vec::with_capacity(texts.len());
+        let mut list: Vec<Rule> = Vec::with_capacity(texts.len());
+        let mut ranges = 0;
         for (number, text) in (1..).zip(texts) {
             let rule = Rule::parse(text, &sets)
                 .map_err(|wrong| error(format!("rule {number}, \"{text}\", {wrong}")))?;
+            ranges += rule.ranges();
+            if ranges > RANGES_MAX {
+                return Err(error(format!(
+                    "ask for more than {RANGES_MAX} ranges of addresses up to rule {number}; each rule that names a set counts all of \
+                     the set's: have fewer rules name the largest sets"
+                )));
+            }
             list.push(rule);
         }
         let classifier = Arc::new(Classifier::new(&list).map_err(error)?);
@@ -147,7 +159,7 @@ fn parse_sets(options: &Options) -> Result<Sets, OptionError> {
         if name.is_empty() || !name.chars().all(is_letter) {
             return Err(error(format!("has the name \"{name}\"; write letters, digits, - and _")));
         }
-        let set = PrefixSet::parse("sets", prefixes)
+        let set = PrefixSet::parse_up_to(MEMBERS_MAX, "sets", prefixes)
             .map_err(|wrong| error(format!("\"{name}\" {}", wrong.message)))?;
         sets.insert(name.clone(), set);
     }

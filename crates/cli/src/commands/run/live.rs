@@ -31,7 +31,7 @@ use super::metrics::{listen, serve_on};
 use super::opening;
 use super::options::{HostArg, OnDeathArg, Place, PollArg, RunArgs, SocketArg, TAP, Way};
 use super::record::{Recorded, names_interfaces};
-use crate::control::{Control, Hangups, Subject, Unwritten, default_path, external};
+use crate::control::{Changes, Control, Hangups, Subject, Unwritten, default_path, external};
 use crate::failure::{Failure, Failures};
 use crate::output::{Reports, check_outputs, plural, tell_format};
 use crate::progress::interruptible;
@@ -158,6 +158,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         external,
         guards_host,
         unwritten: unwritten.clone(),
+        changes: Changes::default(),
     });
     let _control = control(args.live.control.as_deref(), &subject)?;
     hangups.reload(Arc::clone(&subject));

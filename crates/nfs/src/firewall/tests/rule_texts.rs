@@ -109,6 +109,30 @@ fn a_bad_rule_is_named_with_its_number_and_remedy() {
     assert!(error.contains("asks for the set \"@bad\", and there are none; write it into `sets`"), "{error}");
 }
 
+/// A set may be large; that many rules name it may not take a machine's memory.
+#[test]
+fn a_million_prefixes_are_a_set_and_no_more() {
+    let members: Vec<String> =
+        (0..1_000_001_u32).map(|n| format!("{}", core::net::Ipv4Addr::from(n * 4))).collect();
+    let options = |members: &[String], rules: usize| Options {
+        sets: [("blocklist".into(), members.to_vec())].into(),
+        rules: std::vec!["drop any from @blocklist to any".into(); rules],
+        default: super::super::Action::Accept,
+        ..Options::default()
+    };
+    let wrong = |options| Firewall::new(options).expect_err("refused").message;
+    assert!(wrong(options(&members, 1)).contains("has 1000001 prefixes; at most 1000000 are possible"));
+    let members = &members[..1_000_000];
+    assert!(
+        wrong(options(members, 5)).contains("ask for more than 4000000 ranges of addresses up to rule 5")
+    );
+    let mut rig = Rig::new(Firewall::new(options(members, 1)).expect("a firewall"));
+    let from = |n: u32| udp(Headers { src: Addr::v4(n.to_be_bytes()), ..tcp(1) });
+    assert_eq!(rig.packet(0, &from(3_999_996)), RULE);
+    assert_eq!(rig.packet(0, &from(3_999_997)), PASS);
+    assert_eq!(rig.packet(0, &from(4_000_000)), PASS);
+}
+
 #[test]
 fn other_options_are_checked() {
     for (bad, expected) in [

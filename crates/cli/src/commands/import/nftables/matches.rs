@@ -61,7 +61,7 @@ pub enum Key {
         is_v6: bool,
         dim: Dim,
     },
-    /// Of one protocol, or of whatever has its ports there.
+    /// A port of one protocol, or of any that has its ports there.
     Port {
         protocol: Option<u8>,
         dim: Dim,

@@ -2,7 +2,7 @@
 //!
 //! | page | what it is |
 //! |---|---|
-//! | this | the command, and what of a ruleset it refuses as a whole |
+//! | this | the command, and rulesets that it refuses as a whole |
 //! | `ruleset` | the JSON as tables, chains and sets |
 //! | `space` | sets of packets |
 //! | `names` | numbers of names |

@@ -34,7 +34,7 @@ impl std::fmt::Display for Table {
 pub struct Chain {
     pub table: Table,
     pub name: String,
-    /// Of a base chain.
+    /// Where the kernel calls it, if it is a base chain.
     pub base: Option<Base>,
     pub rules: Vec<Rule>,
 }

@@ -121,13 +121,13 @@ impl Region {
         &self.0[dim as usize]
     }
 
-    /// What of this one thing is in `ranges`.
+    /// Those of these packets of which this one thing is in `ranges`.
     pub fn with(mut self, dim: Dim, ranges: &Ranges) -> Region {
         self.0[dim as usize] = self.0[dim as usize].and(ranges);
         self
     }
 
-    /// What of this one thing is not in `ranges`.
+    /// Those of these packets of which this one thing is not in `ranges`.
     pub fn without_numbers(self, dim: Dim, ranges: &Ranges) -> Region {
         self.with(dim, &ranges.not(LAST[dim as usize]))
     }
