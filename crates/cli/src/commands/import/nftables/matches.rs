@@ -312,6 +312,13 @@ pub fn elements(elements: &[Value], is_v6: bool) -> Option<Ranges> {
     Some(Ranges::of(all?.iter().flat_map(Ranges::iter).collect()))
 }
 
+/// The named set that a `match` asks for, if it is empty: `nft -t` writes no elements.
+pub fn empty_set<'v>(value: &'v Value, table: &Table, ruleset: &Ruleset) -> Option<&'v str> {
+    let name = value.get("right")?.as_str()?.strip_prefix('@')?;
+    let set = ruleset.sets.get(&(table.clone(), name.to_owned()))?;
+    (set.elements.is_empty() && !set.changes).then_some(name)
+}
+
 /// The condition that a `match` is.
 ///
 /// # Errors

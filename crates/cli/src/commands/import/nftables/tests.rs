@@ -503,6 +503,20 @@ fn what_cannot_be_said_is_listed_with_its_place_and_closed() {
     }
 }
 
+/// `nft -t` writes sets without their elements, which looks as if they had none.
+#[test]
+fn a_set_without_elements_is_told() {
+    let left = json!({ "payload": { "protocol": "ip", "field": "saddr" } });
+    let condition = json!({ "match": { "op": "==", "left": left, "right": "@block" } });
+    let mut ruleset = with_rules(&[vec![condition, json!({ "drop": null })]]);
+    let set = json!({ "family": "inet", "table": "t", "name": "block", "type": "ipv4_addr" });
+    ruleset["nftables"].as_array_mut().expect("a list").insert(0, json!({ "set": set }));
+    let Imported { problems, .. } =
+        import(&ruleset.to_string(), Hook::Forward, None, &[]).expect("a ruleset");
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].why.contains("nft -t"), "{problems:?}");
+}
+
 /// Chains that this import does not follow have a say about the same packets.
 #[test]
 fn other_chains_that_packets_meet_are_refused_until_they_are_left_out() {

@@ -232,6 +232,11 @@ impl<'a> Walk<'a> {
             match kind.as_str() {
                 "counter" | "continue" | "comment" => {}
                 "match" => {
+                    if let Some(name) = matches::empty_set(value, &chain.table, self.context.ruleset) {
+                        let why =
+                            format!("@{name} has no elements in the file; were they left out, by `nft -t`?");
+                        lists(self, why.into(), "it is taken as empty")?;
+                    }
                     let condition = match matches::of_match(value, &chain.table, &self.context) {
                         Ok(reach) => reach,
                         Err((why, reach)) => {
