@@ -38,6 +38,8 @@ mod full_tables;
 mod gateway;
 #[path = "hybrid.rs"]
 mod hybrid;
+#[path = "listing.rs"]
+mod listing;
 #[path = "live.rs"]
 mod live;
 #[path = "mixed_keys.rs"]

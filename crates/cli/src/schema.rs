@@ -29,6 +29,7 @@ fn all_reports_are_documented() {
         check::<dashboard::View>("web.schema.json"),
         check::<engine::report::TraceReport>("trace.schema.json"),
         check::<engine::report::WhyReport>("why.schema.json"),
+        check::<engine::report::FlowReport>("flow.schema.json"),
         check::<verify::VerifyReport>("verify.schema.json"),
         check::<::sweep::Summary>("sweep.schema.json"),
         check::<::sweep::Row>("sweep-run.schema.json"),

@@ -134,6 +134,7 @@ mod tests {
             cores: vec![core(10 * period), core(if period > 600 { 7 } else { 0 })],
             interfaces: Vec::new(),
             strategy: StrategySnapshot { moves: 3 * period, ..StrategySnapshot::default() },
+            rules: Vec::new(),
         }
     }
 

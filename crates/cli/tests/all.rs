@@ -34,6 +34,8 @@ mod emulate_run;
 mod exit_status;
 #[path = "external.rs"]
 mod external;
+#[path = "flows.rs"]
+mod flows;
 #[path = "fragments.rs"]
 mod fragments;
 #[path = "../../live/tests/xdp/frames.rs"]

@@ -230,7 +230,7 @@ fn capabilities(pid: &str) -> Vec<(String, u64)> {
 }
 
 /// The metrics at an address.
-fn page(address: &str) -> String {
+pub fn page(address: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     write!(stream, "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").expect("it reads");
     let mut page = String::new();

@@ -19,7 +19,8 @@ pub struct Cx<'a, Pool> {
 
 impl<'a, Pool> Cx<'a, Pool> {
     /// For engines and tests. `events` has a cell for each of [`About::events`](crate::About::events), and one more behind them in
-    /// which [`undeclared_event`] finds an index that is not among these. A test may leave that one out.
+    /// which [`undeclared_event`] finds an index that is not among these. A test may leave that one out. Behind it is a cell for each
+    /// rule, of a function that has [some](crate::Extras::rules).
     #[inline]
     pub fn new(
         stamp: Stamp,
@@ -60,6 +61,15 @@ impl<'a, Pool> Cx<'a, Pool> {
         match self.events.get_mut(index) {
             Some(count) => *count += 1,
             None => self.note_undeclared(index),
+        }
+    }
+
+    /// Counts that a rule decided, by its index among [`Extras::rules`](crate::Extras::rules), of a function that has some.
+    /// `declared` are its [`About::events`](crate::About::events): rules are counted behind these.
+    #[inline]
+    pub fn count_rule(&mut self, declared: &[&str], index: usize) {
+        if let Some(count) = self.events.get_mut(declared.len() + 1 + index) {
+            *count += 1;
         }
     }
 

@@ -181,6 +181,9 @@ pub struct Extras<F: NetworkFunction> {
     /// a flow that it begins has its time-out. Not for functions with [`Extras::in_place`] or [`Extras::leap`], or whose
     /// states cores share. `NONE`: every packet does.
     pub refreshes: fn(&F::Meta) -> bool,
+    /// Its rules that decide on packets: for each the name, which is short, and the text. Steps count them by their index
+    /// ([`Cx::count_rule`](crate::Cx::count_rule)), own packets alone. `None`: it has no such rules.
+    pub rules: Option<fn(&F) -> Vec<(String, String)>>,
     /// Whether its steps draw: [`Cx::random`](crate::Cx::random), [`Cx::hash`](crate::Cx::hash). Then people are told the seed, without
     /// which a run is not had again.
     pub draws: fn(&F) -> bool,
@@ -269,6 +272,7 @@ impl<F: NetworkFunction> Extras<F> {
         reports: Reports::NONE,
         reload: Reload::NONE,
         live: |_| None,
+        rules: None,
         refreshes: |_| true,
         draws: |_| false,
         inspect: None,

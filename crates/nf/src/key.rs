@@ -39,6 +39,22 @@ pub trait FlowKey:
     fn short_of_ipv4(headers: &Headers) -> Short {
         Self::short_of(headers)
     }
+
+    /// What people look for a flow by. A key that does not say is found by its function alone.
+    fn parts(&self) -> KeyParts {
+        KeyParts::default()
+    }
+}
+
+/// Addresses, ports and protocol that a key holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyParts {
+    /// Addresses, whichever end they are of.
+    pub addrs: [Option<Addr>; 2],
+    /// The ports of these ends.
+    pub ports: [Option<u16>; 2],
+    /// IP protocol.
+    pub protocol: Option<u8>,
 }
 
 /// What stands for a key: see [`FlowKey::short`].
@@ -223,6 +239,10 @@ impl FlowKey for FiveTuple {
         let ends = [(headers.src.last4(), headers.src_port), (headers.dst.last4(), headers.dst_port)];
         Short::of_ipv4_ends(ends, headers.protocol)
     }
+
+    fn parts(&self) -> KeyParts {
+        KeyParts::of_ends([(self.src, self.src_port), (self.dst, self.dst_port)], self.protocol)
+    }
 }
 
 impl FlowKey for Connection {
@@ -264,6 +284,10 @@ impl FlowKey for Connection {
     fn short_of_ipv4(headers: &Headers) -> Short {
         Connection::short_between([headers.src.last4(), headers.dst.last4()], headers)
     }
+
+    fn parts(&self) -> KeyParts {
+        KeyParts::of_ends([(self.low, self.low_port), (self.high, self.high_port)], self.protocol)
+    }
 }
 
 impl FlowKey for SrcAddr {
@@ -273,6 +297,10 @@ impl FlowKey for SrcAddr {
     fn of(headers: &Headers) -> SrcAddr {
         SrcAddr(headers.src)
     }
+
+    fn parts(&self) -> KeyParts {
+        KeyParts { addrs: [Some(self.0), None], ..KeyParts::default() }
+    }
 }
 
 impl FlowKey for DstAddr {
@@ -281,6 +309,10 @@ impl FlowKey for DstAddr {
     #[inline]
     fn of(headers: &Headers) -> DstAddr {
         DstAddr(headers.dst)
+    }
+
+    fn parts(&self) -> KeyParts {
+        KeyParts { addrs: [Some(self.0), None], ..KeyParts::default() }
     }
 }
 
@@ -300,6 +332,10 @@ impl FlowKey for AddrPair {
     #[inline]
     fn short_of_ipv4(headers: &Headers) -> Short {
         Short::of_ipv4_ends([(headers.src.last4(), 0), (headers.dst.last4(), 0)], 0)
+    }
+
+    fn parts(&self) -> KeyParts {
+        KeyParts { addrs: [Some(self.src), Some(self.dst)], ..KeyParts::default() }
     }
 }
 
@@ -334,6 +370,11 @@ impl FlowKey for SrcEndpoint {
         let SrcEndpoint { addr, port, protocol, .. } = SrcEndpoint::of(headers);
         Short::of_ipv4_ends([(addr.last4(), port), (addr.last4(), 0)], protocol)
     }
+
+    fn parts(&self) -> KeyParts {
+        let protocol = (self.protocol != SrcEndpoint::NO_PROTOCOL).then_some(self.protocol);
+        KeyParts { addrs: [Some(self.addr), None], ports: [Some(self.port), None], protocol }
+    }
 }
 
 impl FlowKey for Stateless {
@@ -342,6 +383,12 @@ impl FlowKey for Stateless {
     #[inline]
     fn of(_: &Headers) -> Stateless {
         Stateless
+    }
+}
+
+impl KeyParts {
+    fn of_ends([(a, a_port), (b, b_port)]: [(Addr, u16); 2], protocol: u8) -> KeyParts {
+        KeyParts { addrs: [Some(a), Some(b)], ports: [Some(a_port), Some(b_port)], protocol: Some(protocol) }
     }
 }
 

@@ -92,7 +92,8 @@ pub use hash::{Hasher, drawn, hash_bytes};
 pub use in_place::{InPlaceError, check_in_place};
 pub use judge::{Counted, Hearing, Judge, Left, Passage, Role, Ruling};
 pub use key::{
-    AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, Short, SrcAddr, SrcEndpoint, Stateless,
+    AddrPair, Connection, DstAddr, FiveTuple, FlowKey, KeyParts, Sharding, Short, SrcAddr, SrcEndpoint,
+    Stateless,
 };
 pub use leaps::{LeapError, check_leaps};
 pub use options::{OptionDoc, OptionError};

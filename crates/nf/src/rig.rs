@@ -68,12 +68,13 @@ impl<F: NetworkFunction> Rig<F> {
         const { assert_reads_key::<F>() };
         let pool = (F::EXTRAS.pool.make)(&function);
         let ended = Ended::new((F::EXTRAS.records.keep)(&function));
+        let rules = F::EXTRAS.rules.map_or(0, |rules| rules(&function).len());
         Rig {
             function,
             flows: BTreeMap::new(),
             pool,
             ended,
-            events: vec![0; F::ABOUT.events.len() + 1],
+            events: vec![0; F::ABOUT.events.len() + 1 + rules],
             stamper: Stamper::default(),
             now: Stamp::default(),
             edits: Edits::NONE,
@@ -121,7 +122,7 @@ impl<F: NetworkFunction> Rig<F> {
                 F::ABOUT.name
             );
         }
-        if let Some(event) = undeclared_event(&self.events) {
+        if let Some(event) = undeclared_event(&self.events[..F::ABOUT.events.len() + 1]) {
             panic!("`{}` counts event {event}: events are {:?}", F::ABOUT.name, F::ABOUT.events);
         }
     }
@@ -197,6 +198,11 @@ impl<F: NetworkFunction> Rig<F> {
     pub fn event(&self, name: &str) -> u64 {
         let index = F::ABOUT.events.iter().position(|event| *event == name);
         self.events[index.expect("an event of this function")]
+    }
+
+    /// How often each of the function's rules has decided: see [`Extras::rules`](crate::Extras::rules).
+    pub fn rules(&self) -> &[u64] {
+        &self.events[F::ABOUT.events.len() + 1..]
     }
 
     /// What the function reports.

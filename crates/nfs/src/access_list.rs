@@ -252,6 +252,7 @@ impl NetworkFunction for AccessList {
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         refreshes: |meta| meta.kind != ERROR,
         reload: Reload { following: Self::following, ..Reload::ANY },
+        rules: Some(Self::rules),
         ..Extras::NONE
     };
 
@@ -315,7 +316,7 @@ impl NetworkFunction for AccessList {
     #[inline]
     fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
         if meta.kind != PLAIN {
-            return if meta.kind == ERROR { self.error(flow, meta) } else { self.later_fragment(meta) };
+            return self.step_apart(flow, meta, &mut cx.reborrow());
         }
         if let Some(state) = flow
             && let Some(phase) = state.next_phase(meta)
@@ -326,6 +327,7 @@ impl NetworkFunction for AccessList {
         }
         let packet = meta.packet();
         let (index, action) = self.search(|rule| rule.matches(&packet));
+        cx.count_rule(Self::ABOUT.events, index);
         if action == Action::Deny {
             return self.denied_by(index);
         }
@@ -434,11 +436,26 @@ impl AccessList {
         Verdict::Drop(if index == self.rules.len() { DENIED_BY_DEFAULT } else { DENIED_BY_RULE })
     }
 
-    /// Whether an ICMP error passes: it is about a connection that passes, or the rules allow it. The flow stays as it is.
+    fn rules(&self) -> Vec<(String, String)> {
+        (0..self.list.len().into()).map(|index| (self.list.name(index), self.list.text(index))).collect()
+    }
+
+    /// What is neither of a connection nor begins one.
     #[cold]
-    fn error(&self, flow: &Option<State>, meta: &Meta) -> Verdict {
+    fn step_apart(&self, flow: &Option<State>, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
+        let (index, verdict) = match meta.kind {
+            ERROR => self.error(flow, meta),
+            _ => self.later_fragment(meta),
+        };
+        index.into_iter().for_each(|index| cx.count_rule(Self::ABOUT.events, index));
+        verdict
+    }
+
+    /// Whether an ICMP error passes: it is about a connection that passes, or the rules allow it. Says also which rule did, if one
+    /// was asked. The flow stays as it is.
+    fn error(&self, flow: &Option<State>, meta: &Meta) -> (Option<usize>, Verdict) {
         if flow.is_some() {
-            return Verdict::Forward;
+            return (None, Verdict::Forward);
         }
         let error = Packet {
             src: Addr::v4(meta.sender),
@@ -448,21 +465,21 @@ impl AccessList {
             ..meta.packet()
         };
         match self.search(|rule| rule.matches(&error)) {
-            (_, Action::Allow) => Verdict::Forward,
-            (index, Action::Deny) => self.denied_by(index),
+            (index, Action::Allow) => (Some(index), Verdict::Forward),
+            (index, Action::Deny) => (Some(index), self.denied_by(index)),
         }
     }
 
-    /// Whether a later fragment may belong to a packet that passes, or to an answer to one.
-    fn later_fragment(&self, meta: &Meta) -> Verdict {
+    /// Whether a later fragment may belong to a packet that passes, or to an answer to one, and which rule says so.
+    fn later_fragment(&self, meta: &Meta) -> (Option<usize>, Verdict) {
         let packet = meta.packet();
         let answered = packet.reversed();
         match self.search(|rule| rule.may_allow_or_denies(&packet)) {
-            (_, Action::Allow) => Verdict::Forward,
-            _ if self.search(|rule| rule.may_allow_or_denies(&answered)).1 == Action::Allow => {
-                Verdict::Forward
-            }
-            (index, Action::Deny) => self.denied_by(index),
+            (index, Action::Allow) => (Some(index), Verdict::Forward),
+            (index, Action::Deny) => match self.search(|rule| rule.may_allow_or_denies(&answered)) {
+                (of_answer, Action::Allow) => (Some(of_answer), Verdict::Forward),
+                _ => (Some(index), self.denied_by(index)),
+            },
         }
     }
 }

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::counts::{CORE_CELLS, CoreCounts, FUNCTION_CELLS, FunctionCounts, UNKNOWN};
 use crate::layout::{FunctionLayout, Layout};
-use crate::snapshot::{CoreSnapshot, FunctionSnapshot, InterfaceSnapshot, Snapshot, StrategySnapshot};
+use crate::snapshot::{
+    CoreSnapshot, FunctionSnapshot, InterfaceSnapshot, RuleSnapshot, Snapshot, StrategySnapshot,
+};
 
 /// Two cache lines: processors fetch them in pairs.
 #[derive(Debug, Default)]
@@ -72,6 +74,7 @@ pub struct Telemetry {
     begin: OnceLock<Instant>,
     interfaces: OnceLock<Teller<Vec<InterfaceSnapshot>>>,
     strategy: OnceLock<Teller<StrategySnapshot>>,
+    rules: OnceLock<Teller<Vec<RuleSnapshot>>>,
 }
 
 /// Who says what is published elsewhere: what interfaces count, or what the strategy decides.
@@ -96,6 +99,7 @@ impl Telemetry {
             begin: OnceLock::new(),
             interfaces: OnceLock::new(),
             strategy: OnceLock::new(),
+            rules: OnceLock::new(),
         }
     }
 
@@ -126,6 +130,17 @@ impl Telemetry {
         self.strategy.get_or_init(|| Teller(Box::new(strategy)));
     }
 
+    /// From now on [`Telemetry::whole_snapshot`] has what this says of rules. The first one that is given counts.
+    pub fn tell_rules(&self, rules: impl Fn() -> Vec<RuleSnapshot> + Send + Sync + 'static) {
+        self.rules.get_or_init(|| Teller(Box::new(rules)));
+    }
+
+    /// A snapshot with what rules have decided, for which cores are asked: not for a core to call, since it waits for their answers.
+    pub fn whole_snapshot(&self) -> Snapshot {
+        let rules = self.rules.get().map_or_else(Vec::new, |rules| (rules.0)());
+        Snapshot { rules, ..self.snapshot() }
+    }
+
     /// What has been published by now. Takes memory and time in proportion to the number of counters.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
@@ -134,6 +149,7 @@ impl Telemetry {
             cores: self.blocks.iter().map(|(block, _)| self.core(block)).collect(),
             interfaces: self.interfaces.get().map_or_else(Vec::new, |interfaces| (interfaces.0)()),
             strategy: self.strategy.get().map_or_else(StrategySnapshot::default, |strategy| (strategy.0)()),
+            rules: Vec::new(),
         }
     }
 

@@ -37,5 +37,5 @@ pub use layout::{FunctionLayout, Layout};
 pub use server::MetricsServer;
 pub use snapshot::{
     ChoosingSnapshot, CoreSnapshot, FunctionSnapshot, InterfaceSnapshot, ObjectiveSnapshot,
-    PromotionSnapshot, ShardSnapshot, Snapshot, StrategySnapshot, UpdateSnapshot,
+    PromotionSnapshot, RuleSnapshot, ShardSnapshot, Snapshot, StrategySnapshot, UpdateSnapshot,
 };

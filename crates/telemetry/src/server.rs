@@ -230,7 +230,7 @@ fn answer(head: &[u8], telemetry: &Telemetry) -> Vec<u8> {
     let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
     match (path, method) {
         (b"/metrics", b"GET") => {
-            response("200 OK", "", prometheus::CONTENT_TYPE, &prometheus::write(&telemetry.snapshot()))
+            response("200 OK", "", prometheus::CONTENT_TYPE, &prometheus::write(&telemetry.whole_snapshot()))
         }
         (b"/metrics", _) => text("405 Method Not Allowed", "Allow: GET\r\n", "only GET is answered\n"),
         _ => text("404 Not Found", "", "the page is /metrics\n"),

@@ -19,6 +19,19 @@ pub struct Snapshot {
     pub interfaces: Vec<InterfaceSnapshot>,
     /// What the strategy says of itself, where it says something.
     pub strategy: StrategySnapshot,
+    /// The rules of functions that have some, where they were asked for.
+    pub rules: Vec<RuleSnapshot>,
+}
+
+/// What a rule of a function had decided, on all cores.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleSnapshot {
+    /// The function's name.
+    pub function: String,
+    /// The rule's name: its number, or `default`.
+    pub rule: String,
+    /// How often it was the first that fits, where rules were asked.
+    pub decided: u64,
 }
 
 /// What an interface had counted.
@@ -188,6 +201,7 @@ mod tests {
             cores: vec![core.clone(), core],
             interfaces: Vec::new(),
             strategy: StrategySnapshot::default(),
+            rules: Vec::new(),
         };
         assert_eq!(snapshot.overflowed(), 14);
         snapshot.interfaces = vec![interface(11), interface(3)];

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use engine::report::WhyDropped;
 use engine::{Registry, parse_quantity};
+use engine::Registry;
+use engine::report::{FlowReport, WhyDropped};
 use live::xdp::Pins;
 use wire::LinkType;
 
@@ -13,6 +15,8 @@ use crate::args::number;
 use crate::control::{
     COUNT, COUNT_MAX, FlowWords, Line, MEMBERS, MEMBERS_MAX, PER_SECOND, Request, SetStatus, ask,
     default_path, follow, program_of,
+    COUNT, COUNT_MAX, FlowFilter, FlowWords, Line, ListEnd, PER_SECOND, Request, RuleLine, ask, default_path,
+    follow, program_of,
 };
 use crate::drops::DropsFile;
 use crate::failure::Failure;
@@ -113,6 +117,12 @@ pub enum What {
         #[command(subcommand)]
         what: SetWhat,
     },
+    /// List flows, as `conntrack -L`: function, key, packets and bytes, age, time left, core, state. With --json a line each
+    Flows(FlowsArgs),
+    /// Say how often each rule of `firewall` and `access-list` has decided
+    Rules,
+    /// List the mappings of `nat`: inside and outside end, packets out, how far they are, time left. With --json as `flows`
+    Nat(MappingArgs),
     /// End the run, after the packets on their way
     Stop,
     /// Have packets pass again that a run with --on-death block stopped when it died. Asks no run
@@ -180,6 +190,61 @@ impl SetWhat {
             }
             SetWhat::List { name, most } => Request::Sets { name: name.clone(), most: *most },
         })
+#[derive(Args)]
+pub struct FlowsArgs {
+    /// Those of this function, by its name in the chain
+    #[arg(long, value_name = "NAME")]
+    function: Option<String>,
+    /// Those with this address in their key, or one of this prefix
+    #[arg(long, value_name = "ADDRESS")]
+    host: Option<String>,
+    /// Those with this port in their key
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Those of this protocol: tcp, udp, icmp, icmpv6, sctp, dccp, or a number
+    #[arg(long, value_name = "PROTOCOL")]
+    protocol: Option<String>,
+    /// Those with this value in their state: established, or by name: phase=open
+    #[arg(long, value_name = "VALUE")]
+    state: Option<String>,
+    /// The most flows
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Remove them, in place of listing them, as `conntrack -D`; says how many. It takes at least one of the conditions above
+    #[arg(long, conflicts_with = "limit")]
+    kill: bool,
+#[derive(Args)]
+pub struct MappingArgs {
+    /// Those of inside hosts with this address, or one of this prefix
+    #[arg(long, value_name = "ADDRESS")]
+    host: Option<String>,
+    /// Those of this inside port
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Those of this protocol: tcp, udp, icmp
+    #[arg(long, value_name = "PROTOCOL")]
+    protocol: Option<String>,
+    /// The NAT, by its name in the chain
+    #[arg(long, value_name = "NAME", default_value = "nat")]
+    function: String,
+    /// The most mappings
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+impl MappingArgs {
+    fn flows(&self) -> FlowsArgs {
+        let MappingArgs { host, port, protocol, function, limit } = self;
+        let function = Some(function.clone());
+        let (host, protocol) = (host.clone(), protocol.clone());
+        FlowsArgs { function, host, port: *port, protocol, state: None, limit: *limit, kill: false }
+    }
+impl FlowsArgs {
+    fn filter(&self) -> Result<FlowFilter, Failure> {
+        let FlowsArgs { function, host, protocol, state, .. } = self;
+        let [function, host, protocol, state] = [function, host, protocol, state].map(Clone::clone);
+        let filter = FlowFilter { function, host, port: self.port, protocol, state };
+        // Before anybody is asked.
+        filter.wanted().map_err(Failure::usage)?;
+        Ok(filter)
     }
 }
 
@@ -198,6 +263,18 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
         What::Drops { out, seconds, per_second } => {
             return drops(&path, out, *per_second, *seconds);
         }
+        What::Flows(flows) if flows.kill => {
+            let filter = flows.filter()?;
+            if filter.is_empty() {
+                return Err(Failure::usage(
+                    "which flows are to be removed? Give --function, --host, --port, --protocol or --state",
+                ));
+            }
+            Request::KillFlows { filter }
+        }
+        What::Flows(flows) => return list(&path, flows, args.json, FlowReport::text),
+        What::Nat(mappings) => return list(&path, &mappings.flows(), args.json, FlowReport::mapping_text),
+        What::Rules => Request::Rules,
         What::Status => Request::Status,
         What::Stop => Request::Stop,
         What::Cores { cores } => Request::Cores { cores: *cores },
@@ -231,6 +308,8 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
         output::print(&why.text())?;
     } else if let Some(sets) = &answer.sets {
         output::print(&sets.iter().map(SetStatus::text).collect::<String>())?;
+    } else if let Some(rules) = &answer.rules {
+        output::print(&rules_text(rules))?;
     } else if let Some(told) = &answer.told {
         output::print(&format!("{told}\n"))?;
     }
@@ -308,6 +387,59 @@ fn trace(path: &Path, request: &Request, is_json: bool) -> Result<ExitCode, Fail
         eprintln!("note: the run is over; traced {}", plural(told, "packet"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Rules in columns, how often they decided first.
+fn rules_text(rules: &[RuleLine]) -> String {
+    let row = |RuleLine { function, rule, text, decided }: &RuleLine| {
+        format!("{:>15}  {function:<13} {rule:>7}  {text}\n", count(*decided))
+    };
+    rules.iter().map(row).collect()
+}
+
+/// Lists flows.
+fn list(
+    path: &Path,
+    args: &FlowsArgs,
+    is_json: bool,
+    text: fn(&FlowReport) -> String,
+) -> Result<ExitCode, Failure> {
+    let request = Request::Flows { filter: args.filter()?, limit: args.limit };
+    let mut told = 0;
+    let has_ended = follow(path, &request, &mut |line| {
+        if is_json {
+            return output::print(&(serde_json::to_string(&line).map_err(Failure::defect)? + "\n"));
+        }
+        if let Some(flow) = &line.flow {
+            told += 1;
+            output::print(&text(flow))?;
+        }
+        if let Some(list) = line.end.and_then(|end| end.list) {
+            eprint!("{}", told_of(told, &list));
+        }
+        Ok(())
+    })?;
+    if !has_ended {
+        eprintln!("note: the run is over; {} listed", plural(told, "flow"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is to be known of a list of so many flows, in lines.
+fn told_of(told: u64, list: &ListEnd) -> String {
+    let more = if list.limited { ", and there are more" } else { "" };
+    let mut text = format!("{}{more}\n", plural(told, "flow"));
+    if list.moved > 0 {
+        let moved = plural(list.moved, "flow");
+        text += &format!(
+            "note: {moved} went from core to core meanwhile: so many may be listed twice, or not at all\n"
+        );
+    }
+    if list.changed {
+        text +=
+            "note: another chain or strategy took over meanwhile, or the run ended: flows may be missing\n";
+    }
+    text
 }
 
 /// Writes dropped packets to a file, as long as there are some.

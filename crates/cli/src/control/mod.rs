@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `words` | requests and answers, as JSON lines |
-//! | `flow` | a flow as a user writes it |
+//! | `flow`, `wanted` | a flow as a user writes it; which flows are wanted |
 //! | `subject` | what is controlled: a run |
 //! | `expiries` | when addresses leave a chain's sets |
 //! | `sets` | addresses that come into a chain's sets and leave them |
@@ -19,6 +19,7 @@ mod sets;
 mod streams;
 mod subject;
 mod unwritten;
+mod wanted;
 mod words;
 
 use std::env;
@@ -33,6 +34,8 @@ pub use self::unwritten::Unwritten;
 pub use self::words::{
     COUNT, COUNT_MAX, Line, MEMBERS, MEMBERS_MAX, PER_SECOND, Request, SetStatus, program_of,
 };
+pub use self::wanted::FlowFilter;
+pub use self::words::{COUNT, COUNT_MAX, Line, ListEnd, PER_SECOND, Request, RuleLine, program_of};
 
 /// Where the socket is if nobody says.
 pub fn default_path() -> PathBuf {

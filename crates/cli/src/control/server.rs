@@ -193,6 +193,20 @@ fn serve(
                     Err(taken) => Answer::refused(taken),
                 }
             }
+            Ok(Request::Rules) => match subject.rules() {
+                Ok(rules) => Answer { rules: Some(rules), ..Answer::done() },
+                Err(why) => Answer::refused(why),
+            },
+            Ok(Request::KillFlows { filter }) => Answer::told(subject.kill(&filter)),
+            Ok(Request::Flows { filter, limit }) => match subject.flows(&filter) {
+                Ok((mut flows, wanted)) => {
+                    let subject = Arc::clone(subject);
+                    return streams.begin(writer, is_over, move |stream| {
+                        stream.flows(&subject, &mut flows, &wanted, limit.unwrap_or(u64::MAX))
+                    });
+                }
+                Err(why) => Answer::refused(why),
+            },
             Err(error) => Answer::refused(format!("this is no request: {error}")),
         };
         let mut answer = serde_json::to_string(&answer)?;

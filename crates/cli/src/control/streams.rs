@@ -1,4 +1,4 @@
-//! Answers of many lines: `trace` and `drops`. Each goes on in a thread of its own, so that others can ask meanwhile.
+//! Answers of many lines: `trace`, `drops` and `flows`. Each goes on in a thread of its own, so that others can ask meanwhile.
 
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Result, Write};
@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use engine::Traces;
-use engine::report::{DroppedPacket, TraceReport, WhyDropped};
+use engine::report::{DroppedPacket, FlowReport, TraceReport, WhyDropped};
+use engine::{Flows, Traces};
 use io::{Dropped, Tapped, Why};
 
 use super::subject::Subject;
-use super::words::{Answer, DroppedLine, End, Line};
+use super::wanted::Wanted;
+use super::words::{Answer, DroppedLine, End, Line, ListEnd};
 
 /// How long it waits for a packet before it looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);
@@ -66,9 +67,7 @@ impl Stream {
 
     /// Whether it is to end: the run does, the time is up, or the other end has said all that it wanted.
     fn is_over(&mut self, subject: &Subject, until: Option<Instant>) -> bool {
-        let run_is_over =
-            self.is_over.load(Ordering::Relaxed) || subject.progress.stop.load(Ordering::Relaxed);
-        if run_is_over || until.is_some_and(|until| Instant::now() >= until) {
+        if self.run_is_over(subject) || until.is_some_and(|until| Instant::now() >= until) {
             return true;
         }
         match self.stream.read(&mut [0; 64]) {
@@ -91,7 +90,7 @@ impl Stream {
         };
         let told = self.lines(subject, until, count, next)?;
         let (matched, missed) = (Some(traces.matched()), traces.missed());
-        self.line(&Line { end: Some(End { told, matched, missed }), ..Line::default() })
+        self.line(&Line { end: Some(End { told, matched, missed, list: None }), ..Line::default() })
     }
 
     /// Tells of dropped packets.
@@ -101,8 +100,63 @@ impl Stream {
             Some(Line { dropped, ..Line::default() })
         };
         let told = self.lines(subject, until, u64::MAX, next)?;
-        let end = End { told, matched: None, missed: tapped.left_out() };
+        let end = End { told, missed: tapped.left_out(), ..End::default() };
         self.line(&Line { end: Some(end), ..Line::default() })
+    }
+
+    /// Lists flows, `limit` at most. A reader who is slow is waited for, and holds one portion.
+    pub fn flows(&mut self, subject: &Subject, flows: &mut Flows, wanted: &Wanted, limit: u64) -> Result<()> {
+        let (mut told, mut limited, mut looked) = (0, false, Instant::now());
+        while !limited && let Some(portion) = flows.next_portion() {
+            let mut text = String::new();
+            for flow in portion.iter().filter(|flow| wanted.has(flow)) {
+                limited = told == limit;
+                if limited {
+                    break;
+                }
+                let flow = Some(FlowReport::new(flow));
+                text += &serde_json::to_string(&Line { flow, ..Line::default() })?;
+                text.push('\n');
+                told += 1;
+            }
+            self.patiently(subject, text.as_bytes())?;
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                limited |= self.is_over(subject, None);
+            }
+        }
+        let list = ListEnd {
+            moved: flows.moved(),
+            changed: flows.has_changed(),
+            limited,
+            worked_ns: flows.worked().as_nanos() as u64,
+        };
+        let end = Some(End { told, list: Some(list), ..End::default() });
+        let mut end = serde_json::to_string(&Line { end, ..Line::default() })?;
+        end.push('\n');
+        self.patiently(subject, end.as_bytes())
+    }
+
+    /// Writes all of it, however long the other end takes, unless the run ends.
+    fn patiently(&mut self, subject: &Subject, mut text: &[u8]) -> Result<()> {
+        while !text.is_empty() {
+            match self.stream.write(text) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => text = &text[written..],
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    if self.run_is_over(subject) {
+                        return Err(error);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => (),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn run_is_over(&self, subject: &Subject) -> bool {
+        self.is_over.load(Ordering::Relaxed) || subject.progress.stop.load(Ordering::Relaxed)
     }
 
     /// Tells lines as they come, `count` at most, until it is over. Those that wait then are told, too.

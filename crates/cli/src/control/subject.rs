@@ -1,14 +1,15 @@
 //! What is controlled.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use engine::report::{ReloadReport, WhyReport};
-use engine::{Chain, Progress, Registry, Reloaded, Traces};
+use engine::{Chain, Doomed, Flows, Progress, Registry, Reloaded, Traces};
 use io::Tap;
 use io::filter::Filter;
 use live::ExternalAddresses;
@@ -16,7 +17,8 @@ use live::ExternalAddresses;
 use super::expiries::Changes;
 use super::flow::FlowWords;
 use super::unwritten::Unwritten;
-use super::words::{COUNT_MAX, CoreStatus, InterfaceCounts, Status};
+use super::wanted::{FlowFilter, Wanted};
+use super::words::{COUNT_MAX, CoreStatus, InterfaceCounts, RuleLine, Status};
 use crate::output::plural;
 use crate::service;
 
@@ -26,6 +28,9 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// Packets that are traced and not told yet, at most.
 const ROOM: usize = 256;
+
+/// The most flows that are removed at once, or a portion more.
+const KILLED: usize = 1 << 20;
 
 /// What is controlled.
 pub struct Subject {
@@ -57,6 +62,11 @@ pub fn external(chain: &Chain, guards_host: bool) -> ExternalAddresses {
     }
 }
 
+/// The time, as packets are stamped on interfaces: ns since 1970.
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
 /// Whether an address is one of these chains'.
 fn of_chains(chains: Vec<Chain>) -> impl Fn(IpAddr) -> bool + Send {
     move |address| chains.iter().any(|chain| chain.has_address(address))
@@ -79,6 +89,54 @@ impl Subject {
         }
         let tracing = &self.progress.tracing;
         tracing.start(filter, count as usize, ROOM).map_err(|busy| busy.to_string())
+    }
+
+    /// Lists flows that live now, and says which of them are wanted; or says why not.
+    pub fn flows(&self, filter: &FlowFilter) -> Result<(Flows, Wanted), String> {
+        let wanted = filter.wanted()?;
+        let listing = &self.progress.listing;
+        let flows = listing.flows(filter.function.as_deref(), now_ns).map_err(|error| error.to_string())?;
+        Ok((flows, wanted))
+    }
+
+    /// How often the rules of functions have decided, or why that is not known.
+    pub fn rules(&self) -> Result<Vec<RuleLine>, String> {
+        let (chain, _) = self.progress.reloads.current().ok_or("the run is over, or has not begun")?;
+        if chain.functions.iter().all(|spec| spec.function.rules().is_empty()) {
+            return Err("no function of the chain has rules: `firewall` and `access-list` do".to_owned());
+        }
+        match self.progress.listing.rules() {
+            none if none.is_empty() => {
+                Err("cores do not answer: another chain takes over; ask again".to_owned())
+            }
+            rules => Ok(rules.into_iter().map(RuleLine::new).collect()),
+        }
+    }
+
+    /// Removes flows, and says how many; or why not.
+    pub fn kill(&self, filter: &FlowFilter) -> Result<String, String> {
+        if filter.is_empty() {
+            return Err("which flows are to be removed? Say at least one thing of them".to_owned());
+        }
+        let (mut flows, wanted) = self.flows(filter)?;
+        let (mut doomed, mut count) = (BTreeMap::<String, Vec<Vec<u8>>>::new(), 0);
+        while count < KILLED
+            && let Some(portion) = flows.next_portion()
+        {
+            for flow in portion.into_iter().filter(|flow| wanted.has(flow)) {
+                doomed.entry(flow.function).or_default().push(flow.state.key_bytes);
+                count += 1;
+            }
+        }
+        if count == 0 {
+            return Ok("no such flow".to_owned());
+        }
+        let doomed = doomed.into_iter().map(|(function, keys)| Doomed { function, keys }).collect();
+        let removed = self.progress.reloads.remove(doomed).map_err(|error| error.to_string())?;
+        live::give_back_heap();
+        let told = ReloadReport::new(&removed).text().trim_end().to_owned();
+        let more = if count < KILLED { "" } else { "\nThere may be more: ask again." };
+        Ok(told + more)
     }
 
     /// Has a chain take over, or says why not.

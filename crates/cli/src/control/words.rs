@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::UpdateTimes;
-use engine::report::{ReloadReport, TraceReport, WhyReport};
+use engine::report::{FlowReport, ReloadReport, TraceReport, WhyReport};
+use engine::{RuleCount, UpdateTimes};
 use io::filter::{Filter, Instruction, Program};
 use live::{InterfaceStatus, Lost};
 use serde::{Deserialize, Serialize};
 
 use super::flow::FlowWords;
 use crate::input::MAX_TEXT_BYTES;
+use super::wanted::FlowFilter;
 
 /// The longest request, bytes: a chain file with some room.
 pub const REQUEST_MAX: u64 = MAX_TEXT_BYTES + (1 << 20);
@@ -108,6 +109,22 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seconds: Option<u64>,
     },
+    /// List flows: lines follow the answer.
+    Flows {
+        /// Which.
+        #[serde(default)]
+        filter: FlowFilter,
+        /// The most flows; without it all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<u64>,
+    },
+    /// How often the rules of functions have decided.
+    Rules,
+    /// Remove flows.
+    KillFlows {
+        /// Which: it has to say something.
+        filter: FlowFilter,
+    },
 }
 
 /// The most packets of a trace where nobody says.
@@ -163,7 +180,7 @@ pub fn filter_of(expression: &str, program: &[[u32; 4]]) -> Result<Filter, Strin
     Ok(Filter::of_ethernet(expression.to_owned(), program))
 }
 
-/// A line behind the answer to `trace` or `drops`.
+/// A line behind the answer to `trace`, `drops` or `flows`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Line {
     /// A packet's way.
@@ -172,6 +189,9 @@ pub struct Line {
     /// A packet that was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<DroppedLine>,
+    /// A flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<FlowReport>,
     /// There are no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
@@ -199,13 +219,29 @@ pub struct DroppedLine {
 /// What came of it all.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct End {
-    /// Packets that were told.
+    /// Packets or flows that were told.
     pub told: u64,
     /// To the end of a trace: packets that matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matched: Option<u64>,
-    /// Packets that were not told: a trace had not been read, or a second was full.
+    /// Packets that were not told: a trace had not been read, or a second was full. No flow is missed for that.
     pub missed: u64,
+    /// What is to be known of a list of flows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list: Option<ListEnd>,
+}
+
+/// How exact a list of flows is, and what it cost.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct ListEnd {
+    /// Flows that went from core to core meanwhile: so many may be in the list twice, or not at all.
+    pub moved: u64,
+    /// Whether another chain or strategy took over meanwhile, or the run ended: the list may lack flows then.
+    pub changed: bool,
+    /// Whether there may be more flows: the limit was reached, or the connection's sending half was closed.
+    pub limited: bool,
+    /// How long cores worked on it, all together.
+    pub worked_ns: u64,
 }
 
 /// What is answered.
@@ -225,6 +261,9 @@ pub struct Answer {
     /// To `reload`: the report as data; see `reloads` in `run.schema.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<serde_json::Value>,
+    /// To `rules`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<Vec<RuleLine>>,
     /// To `why`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<Box<WhyReport>>,
@@ -301,6 +340,18 @@ impl SetStatus {
             0 => text,
             more => format!("{text}  and {more} more\n"),
         }
+/// A rule of a function.
+pub struct RuleLine {
+    /// The function's name.
+    /// Its number in the chain file, or `default`.
+    pub rule: String,
+    /// As the chain file has it.
+    pub text: String,
+    /// How often it was the first that fits, where rules were asked.
+    pub decided: u64,
+impl RuleLine {
+    pub fn new(RuleCount { function, rule, text, decided }: RuleCount) -> RuleLine {
+        RuleLine { function, rule, text, decided }
     }
 }
 

@@ -40,6 +40,7 @@ fn snapshot(seconds: u64, packets: u64, dropped: u64, live: u64) -> Snapshot {
         cores: vec![core.clone(), core],
         interfaces: Vec::new(),
         strategy: StrategySnapshot::default(),
+        rules: Vec::new(),
     }
 }
 

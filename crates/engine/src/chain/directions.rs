@@ -22,7 +22,8 @@ impl Chain {
         let has_order = self.sides.is_some() && (places.len() > 1 || between.contains(&true));
         let between = if has_order { between } else { Vec::new() };
         let drop_malformed = self.malformed == MalformedPolicy::Drop;
-        ChainCore { drop_malformed, checks: self.checks(), groups, between, places, tracer: None }
+        let (checks, tracer, listed) = (self.checks(), None, None);
+        ChainCore { drop_malformed, checks, groups, between, places, tracer, listed }
     }
 
     /// Whether some function stands between the sides, such as a NAT.

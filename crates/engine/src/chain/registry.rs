@@ -5,18 +5,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nf::{
-    About, EndedOf, FiveTuple, FlowKey, FunctionReport, Hearing, Judge, NetworkFunction, OptionError, Role,
-    Sharding, WhenShared,
+    About, EndedOf, FiveTuple, FlowKey, FunctionReport, Hearing, Judge, KeyParts, NetworkFunction,
+    OptionError, Role, Sharding, WhenShared,
 };
 use ring::Tickets;
 use serde::Deserialize;
 use table::OutOfMemory;
 use toml::de::ValueDeserializer;
 use wire::{Addr, Fields, Headers, Stamp};
+use zerocopy::IntoBytes;
 
 use crate::path::group::{Stage, StageSpec};
+use crate::path::look::{TracedFlow, shown};
 use crate::path::parcel::{CorePools, Pool};
 use crate::path::pools::Pools;
+use crate::path::portion::{Found, Portion};
 use crate::path::step::Stepper;
 use crate::store::build::{GroupBuilder, GroupSize, Shared, SharedOn};
 use crate::store::follow::{End, FollowGroup};
@@ -190,6 +193,15 @@ pub trait Function: Send + Sync + Any {
     /// [`nf::Reports::hint`].
     fn hint(&self, packets: u64, drops: &BTreeMap<String, u64>) -> Option<String>;
 
+    /// [`nf::Extras::rules`], as the chain file has them: for each name and text.
+    fn rules(&self) -> Vec<(String, String)>;
+
+    /// An empty portion of its flows, for a core to fill.
+    fn portion(&self) -> Portion;
+
+    /// What a portion holds.
+    fn listed(&self, portion: &Portion) -> Vec<ListedState>;
+
     /// What it reports, from the flows of all cores.
     fn report(&self, stages: &[Stage<'_>], now: Stamp) -> Vec<FunctionReport>;
 
@@ -198,6 +210,19 @@ pub trait Function: Send + Sync + Any {
     /// # Errors
     /// Says which flows break it.
     fn invariant(&self, stages: &[Stage<'_>], now: Stamp) -> Result<(), String>;
+}
+
+/// A flow's state, as a list has it.
+#[derive(Clone, Debug)]
+pub struct ListedState {
+    /// Its key, for people.
+    pub key: String,
+    /// What it may be looked for by.
+    pub parts: KeyParts,
+    /// The key itself.
+    pub key_bytes: Vec<u8>,
+    /// The state, and when it dies.
+    pub flow: TracedFlow,
 }
 
 /// Why a function could not be made from its options.
@@ -478,6 +503,25 @@ impl<F: NetworkFunction> Function for Configured<F> {
             None => watched::<F>(stage).map(WatchedMember::passed),
         };
         check_passed(&*self.0, stages.iter().filter_map(of_core), goes_on)
+    }
+
+    fn rules(&self) -> Vec<(String, String)> {
+        F::EXTRAS.rules.map_or_else(Vec::new, |rules| rules(&self.0))
+    }
+
+    fn portion(&self) -> Portion {
+        Portion::new::<F::Key, F::State>()
+    }
+
+    fn listed(&self, portion: &Portion) -> Vec<ListedState> {
+        let flows = portion.flows::<F::Key, F::State>().into_iter().flatten();
+        let listed = flows.map(|Found { key, state, deadline_ns }| ListedState {
+            key: key.to_string(),
+            parts: key.parts(),
+            key_bytes: key.as_bytes().to_vec(),
+            flow: TracedFlow { state: shown(&*self.0, state), deadline_ns: *deadline_ns },
+        });
+        listed.collect()
     }
 
     fn report(&self, stages: &[Stage<'_>], now: Stamp) -> Vec<FunctionReport> {

@@ -154,7 +154,8 @@ pub(crate) fn replay_generations<E: Send>(
             match changing {
                 None => {
                     let (team, until) = (plan.team(chain), Until::packet(until));
-                    let phase = Phase { team, queues: plan.replayed(), until };
+                    let is_replicated = plan.is_replicated();
+                    let phase = Phase { team, queues: plan.replayed(), until, is_replicated };
                     cores.run_phase(phase, (chains, before), stream)
                 }
                 Some(mut changing) => {
@@ -197,7 +198,7 @@ impl<E: Send> Cores<'_, '_, E> {
     /// One strategy on the first of the cores, as far as its phase goes.
     fn run_phase(
         &mut self,
-        Phase { team: Team { dispatcher, intakes }, queues, until }: Phase,
+        Phase { team: Team { dispatcher, intakes }, queues, until, .. }: Phase,
         (mut chains, mut before): (Vec<ChainCore>, Vec<Before>),
         stream: Stream,
     ) -> Result<Passed<E>, RunError<E>> {

@@ -8,6 +8,7 @@ use telemetry::Telemetry;
 use wire::Side;
 
 use crate::chain::Chain;
+use crate::executor::listing::Listing;
 use crate::executor::pace::Speed;
 use crate::executor::reloads::Reloads;
 use crate::path::tracing::Tracing;
@@ -24,6 +25,8 @@ pub struct Progress {
     pub telemetry: Option<Arc<Telemetry>>,
     /// How packets on their way through the chain are looked at.
     pub tracing: Arc<Tracing>,
+    /// How flows of a live run are listed.
+    pub listing: Arc<Listing>,
     /// How another chain takes over in a live run.
     pub reloads: Reloads,
 }

@@ -6,6 +6,7 @@
 
 use std::mem;
 use std::panic;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Instant;
@@ -25,6 +26,7 @@ use crate::executor::cores::{AllWorked, Before, Settled, join, pin, work};
 use crate::executor::front::{Room, front};
 use crate::executor::input::Progress;
 use crate::executor::leaving::EgressOutcome;
+use crate::executor::listing::RuleCount;
 use crate::executor::moving::{Moving, move_entries};
 use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::reloads::{Old, Reloads, Told};
@@ -143,7 +145,7 @@ fn run<E, P: Port>(
     let mut chains = plan.cores_of(&chain).map_err(|error| RunError::out_of_memory(plan.cores, error))?;
     let telemetry = progress.telemetry_of(&chain, &plan);
     let mut before = Before::all(plan.cores, telemetry.as_deref());
-    let Progress { stop, reloads, .. } = progress;
+    let Progress { stop, reloads, listing, .. } = progress;
     let (mut ingress_before, mut told, mut taken_over) = (None, None::<Told>, Vec::new());
     let mut changes = Changes::default();
     let mut changing = plan.strategy.changing(&chain, &plan, &chains);
@@ -153,16 +155,26 @@ fn run<E, P: Port>(
     };
     observe(&mut changing);
     chain.trace_on(&mut chains, &progress.tracing);
+    listing.begin(&chain, &plan, &mut chains);
     // All memory is taken before the clock starts.
     let _ended = reloads.begin(&chain, &plan);
-    telemetry.iter().for_each(|telemetry| telemetry.begin());
+    if let Some(telemetry) = &telemetry {
+        let listing = Arc::clone(listing);
+        telemetry.tell_rules(move || listing.rules().into_iter().map(RuleCount::snapshot).collect());
+        telemetry.begin();
+    }
     let begin = Instant::now();
     let worked = loop {
         let (next, last) = ways.at();
         plan.first = next;
         let mut rebalancer = None;
-        let phase = |team| Phase { team, queues: plan.replayed(), until: Until::packet(u64::MAX) };
-        let Phase { team: Team { dispatcher, intakes }, queues, until } =
+        let phase = |team| Phase {
+            team,
+            queues: plan.replayed(),
+            until: Until::packet(u64::MAX),
+            is_replicated: plan.is_replicated(),
+        };
+        let Phase { team: Team { dispatcher, intakes }, queues, until, is_replicated } =
             match (&mut changing, plan.own_team(&chain)) {
                 (None, Some(OwnTeam { rebalancer: moves, intakes })) => {
                     rebalancer = Some(moves);
@@ -176,6 +188,7 @@ fn run<E, P: Port>(
             };
         ways.begin(until);
         let idle = (chains.split_off(intakes.len()), before.split_off(intakes.len()));
+        listing.phase(intakes.len(), if is_replicated { 1 } else { intakes.len() }, &idle.0);
         let mut cores = chains.into_iter().zip(intakes).zip(before).enumerate();
         let mut tell = || taken_over.extend(told.take().map(Told::tell));
         let worked = match &mut ways {
@@ -270,9 +283,11 @@ fn run<E, P: Port>(
         before.iter_mut().for_each(|before| before.goes_on(&next.chain, &chain));
         (chain, plan, chains, changing) = (next.chain, next.plan, next.chains, next.changing);
         chain.trace_on(&mut chains, &progress.tracing);
+        listing.begin(&chain, &plan, &mut chains);
         observe(&mut changing);
     };
     let elapsed = begin.elapsed();
+    listing.end();
     let Settled { cores, moves, last, .. } = worked.settle(ways.at().1);
     check_declared(&chain, cores.iter().map(|(_, core)| core)).map_err(RunError::Undeclared)?;
     // Each core sends by itself: what is in order is each flow.

@@ -9,6 +9,7 @@
 //! | `cores` | one core at its work, and what all of them leave behind |
 //! | `threads` | a thread for each core, and one that feeds them |
 //! | `simulated` | which of these: threads, or turns on one, in an order that a seed draws |
+//! | `listing` | the flows of a live run, listed while it goes on |
 //! | `reload`, `reloads` | one chain takes over from another between two packets; how that is asked for |
 //! | `collect`, `leaving`, `reordering` | packets as they leave, and in which order |
 //! | `input`, `seen`, `outcome` | what goes in, one packet as it comes out, what is left |
@@ -20,6 +21,7 @@ pub(crate) mod cores;
 mod front;
 pub(crate) mod input;
 pub(crate) mod leaving;
+pub(crate) mod listing;
 pub(crate) mod live;
 mod moving;
 pub(crate) mod oddities;

@@ -39,6 +39,8 @@ pub struct Reloaded {
     pub functions: Vec<(String, Result<u64, String>)>,
     /// For how long no packet was worked on; packets waited meanwhile.
     pub pause: Duration,
+    /// How many flows were removed by hand, if that is why the chain took over from itself: see [`Reloads::remove`](crate::Reloads::remove).
+    pub removed: Option<u64>,
     /// Functions of the chain before whose tables were full at some time.
     pub(crate) filled: Vec<String>,
     /// Functions of the chain before whose pools were empty at some time.
@@ -65,6 +67,7 @@ pub(crate) fn take_over(
         chain: now.chain.name.clone(),
         functions,
         pause: Duration::ZERO,
+        removed: None,
         filled: Vec::new(),
         exhausted: Vec::new(),
     };

@@ -51,7 +51,17 @@ pub(crate) struct Next {
     pub(crate) chains: Vec<ChainCore>,
     pub(crate) changing: Option<Box<dyn Changing>>,
     inherited: Inherited,
+    doomed: Option<Vec<Doomed>>,
     answer: Sender<Answer>,
+}
+
+/// Flows of one function that are to be removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doomed {
+    /// The function's name.
+    pub function: String,
+    /// Their keys: see [`ListedState::key_bytes`](crate::ListedState::key_bytes).
+    pub keys: Vec<Vec<u8>>,
 }
 
 /// A chain has taken over. What is left of the one before goes along, to be given back where that holds up no packet.
@@ -144,7 +154,29 @@ impl Reloads {
         }
         let (before, plan_before) = self.current().ok_or(ReloadError::Over)?;
         let chain = chain.on_interfaces().behind(&before).following(&before);
-        let plan = Plan::new(&chain, plan_before.strategy, plan_before.cores)?.following(&plan_before);
+        self.change(chain, (&before, &plan_before), None)
+    }
+
+    /// Removes flows: the chain takes over from itself, and all cores go on without them behind the same packet. So every replica
+    /// loses them at one place in the order of packets. What they took from pools goes back. Entries and shards are where they were
+    /// at first, as after any reload.
+    ///
+    /// # Errors
+    /// [`ReloadError`]; no flow is removed then.
+    pub fn remove(&self, doomed: Vec<Doomed>) -> Result<Reloaded, ReloadError> {
+        let _asking = lock(&self.asking);
+        let (before, plan_before) = self.current().ok_or(ReloadError::Over)?;
+        self.change(before.clone(), (&before, &plan_before), Some(doomed))
+    }
+
+    /// Has a chain take over from the one that runs, and waits until it has.
+    fn change(
+        &self,
+        chain: Chain,
+        (before, plan_before): (&Chain, &Plan),
+        doomed: Option<Vec<Doomed>>,
+    ) -> Result<Reloaded, ReloadError> {
+        let plan = Plan::new(&chain, plan_before.strategy, plan_before.cores)?.following(plan_before);
         let plan = if plan_before.has_own_ports { plan.with_own_ports(&chain)? } else { plan };
         if plan.has_own_ports && plan.hash_fields != plan_before.hash_fields {
             let [now, before] = [plan.hash_fields, plan_before.hash_fields]
@@ -163,11 +195,11 @@ impl Reloads {
         let inherited = {
             let (keeping, keeping_before) = (plan.keeping(), plan_before.keeping());
             let standing = Standing { chain: &chain, plan: &plan, keeping: &keeping };
-            standing.inherits(&Standing { chain: &before, plan: &plan_before, keeping: &keeping_before })
+            standing.inherits(&Standing { chain: before, plan: plan_before, keeping: &keeping_before })
         };
         let (answer, answered) = channel();
         match &mut *lock(&self.run) {
-            Some(run) => run.next = Some(Next { chain, plan, chains, changing, inherited, answer }),
+            Some(run) => run.next = Some(Next { chain, plan, chains, changing, inherited, doomed, answer }),
             None => return Err(ReloadError::Over),
         }
         self.due.store(true, Ordering::Relaxed);
@@ -277,7 +309,7 @@ impl Next {
         let (keeping, keeping_before) = (self.plan.keeping(), plan_before.keeping());
         let standing = Standing { chain: &self.chain, plan: &self.plan, keeping: &keeping };
         let of_before = Standing { chain: before, plan: plan_before, keeping: &keeping_before };
-        let reloaded = take_over(
+        let mut reloaded = take_over(
             &standing,
             &mut self.chains,
             &of_before,
@@ -285,7 +317,25 @@ impl Next {
             &self.inherited,
             (after, last),
         );
+        reloaded.removed = self.doomed.take().map(|doomed| self.without(&doomed));
         Told { answer: self.answer.clone(), reloaded, old, since }
+    }
+}
+
+impl Next {
+    /// Takes flows from the cores; says how many there were. Of a flow each replica has one.
+    fn without(&mut self, doomed: &[Doomed]) -> u64 {
+        let mut removed = 0;
+        for Doomed { function, keys } in doomed {
+            let Some(index) = self.chain.functions.iter().position(|spec| spec.name == *function) else {
+                continue;
+            };
+            for key in keys {
+                let cores = self.chains.iter_mut().map(|core| core.remove(index, key));
+                removed += u64::from(cores.fold(false, |was_there, is_there| was_there | is_there));
+            }
+        }
+        removed
     }
 }
 

@@ -13,6 +13,7 @@ use crate::path::items::Items;
 use crate::path::laps::Laps;
 use crate::path::packets::{below_first, bits};
 use crate::path::parcel::{Leaving, PackedFlows, Pool, ShardTables, Table};
+use crate::path::portion::Listed;
 use crate::path::tracing::Tracer;
 
 /// A chain on one core: the functions with this core's flows.
@@ -26,6 +27,8 @@ pub struct ChainCore {
     pub(crate) places: Vec<Place>,
     /// Traces packets, on a core that can be asked to.
     pub(crate) tracer: Option<Box<Tracer>>,
+    /// Where it is asked for its flows, on a core that can be.
+    pub(crate) listed: Option<Listed>,
 }
 
 /// Where a function of the chain is.
@@ -103,7 +106,8 @@ impl ChainCore {
     /// A chain of no functions, in place of one that is elsewhere.
     pub(crate) fn nothing() -> ChainCore {
         let (groups, between, places) = (Vec::new(), Vec::new(), Vec::new());
-        ChainCore { drop_malformed: false, checks: Checks::default(), groups, between, places, tracer: None }
+        let (checks, tracer, listed) = (Checks::default(), None, None);
+        ChainCore { drop_malformed: false, checks, groups, between, places, tracer, listed }
     }
 
     /// Takes over all flows and pools of another replica, as they are between two batches: from here on both step
@@ -124,6 +128,12 @@ impl ChainCore {
         for (group, of_other) in kept {
             self.groups[group].take_over(&mut *other.groups[of_other]);
         }
+    }
+
+    /// Takes the flow with this key from a function: see [`Group::remove`].
+    pub(crate) fn remove(&mut self, function: usize, key: &[u8]) -> bool {
+        let Place { group, member } = self.places[function];
+        self.groups[group].remove(member, key)
     }
 
     /// Says from where on tables step packets in order, where they note what they turn away: see [`Group::note_since`].

@@ -84,6 +84,8 @@ pub struct StageCounters<'a> {
     pub drops: &'a [u64],
     /// By index of the function's events.
     pub events: &'a [u64],
+    /// By index of the function's rules: how often each decided.
+    pub rules: &'a [u64],
     /// A number that the function used without declaring it.
     pub undeclared: Option<Undeclared>,
     /// Flows that came and went.

@@ -13,6 +13,7 @@ use crate::path::items::Items;
 use crate::path::laps::Laps;
 use crate::path::look::Look;
 use crate::path::parcel::{Leaving, PackedFlows, Pool, ShardTables, Table};
+use crate::path::portion::{Place, Portion};
 use crate::path::turned_away::{Notes, Told};
 
 /// Neighbours in a chain that are run together, on one core: one virtual call per batch.
@@ -38,6 +39,28 @@ pub(crate) trait Group: Send + Any {
     /// What a function knows of a packet with these headers as of `now_ns`, to be told by a trace.
     fn look(&self, _member: usize, _headers: &Headers, _now_ns: u64) -> Look {
         Look::default()
+    }
+
+    /// Puts live flows of a function into `portion`, from a place on, as many as one portion has; says where the next one begins. Of
+    /// flows that cores share, or of which all have a replica, one core has them.
+    fn list(&self, _member: usize, _from: Place, _portion: &mut Portion) -> Option<Place> {
+        None
+    }
+
+    /// How often each rule of a function decided on this core's packets.
+    fn rules(&self, member: usize) -> &[u64] {
+        self.counters(member).rules
+    }
+
+    /// How many flows have come from other cores so far.
+    fn moved_in(&self) -> u64 {
+        0
+    }
+
+    /// Takes the flow with this key from a function, between two packets; what it took from a pool goes back. Says whether there
+    /// was one.
+    fn remove(&mut self, _member: usize, _key: &[u8]) -> bool {
+        false
     }
 
     /// See [`Stage::counters`].

@@ -78,7 +78,7 @@ impl Tally {
 }
 
 /// A state in names and values; its bytes where the function has no names.
-fn shown<F: NetworkFunction>(function: &F, state: &F::State) -> Vec<(&'static str, StateValue)> {
+pub(crate) fn shown<F: NetworkFunction>(function: &F, state: &F::State) -> Vec<(&'static str, StateValue)> {
     let named = (F::EXTRAS.reports.state)(function, state);
     if !named.is_empty() {
         return named;

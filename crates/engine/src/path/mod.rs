@@ -10,12 +10,15 @@
 //! | `step`, `pools` | one function's step of a packet, with what it has beside flows; `step/outcome`: what becomes of the packet |
 //! | `edit` | edits become bytes |
 //!
+//! `portion` is how a core is asked for its flows while it works, and `answer` what it does then.
+//!
 //! `tracing` shows which way single packets take; functions are asked there what they know (`look`), in
 //! batches that are cut for it (`cut`), and what comes of it is told (`traced`).
 //!
 //! The others are what goes along: `batch` with its sets of packets (`packets`), what a core is told of packets that other
 //! cores have (`items`), `sides`, `counters`, `moves`, `laps`, what a card says of flows (`referred`), what `verify` notes of full tables (`turned_away`), and `parcel`, which leaves for another core.
 
+mod answer;
 pub(crate) mod batch;
 pub(crate) mod checks;
 pub(crate) mod core;
@@ -33,6 +36,7 @@ pub(crate) mod packets;
 pub(crate) mod parcel;
 mod parse;
 pub(crate) mod pools;
+pub(crate) mod portion;
 pub(crate) mod receive;
 pub(crate) mod referred;
 pub(crate) mod run;

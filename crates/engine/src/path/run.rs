@@ -49,6 +49,7 @@ pub(crate) fn go_on(
 ) -> Result<(), Closed> {
     let idle = Waiting::default();
     loop {
+        chain.answer();
         match turn(port, chain, batch, observer, intake, counters)? {
             Received::End => return Ok(()),
             // Others wait for it: a nap between two portions of flows takes longer than a portion.

@@ -63,7 +63,8 @@ pub(crate) struct Stepper<F: NetworkFunction> {
     /// Whether no function comes after it, which would read what it edits.
     is_last: bool,
     seed: u64,
-    /// Those of this core's packets, then those of history, each with one cell more for [`undeclared_event`].
+    /// Those of this core's packets, then those of history, each with one cell more for [`undeclared_event`], and behind it one for
+    /// each rule.
     events: Box<[u64]>,
     /// As they were before the step of a flow that may be refused.
     events_before: Box<[u64]>,
@@ -81,6 +82,8 @@ pub(crate) struct Stepper<F: NetworkFunction> {
 
 impl<F: NetworkFunction> Stepper<F> {
     pub(crate) fn new(function: Arc<F>, pools: Pools<F::Pool>, spec: StageSpec) -> Self {
+        let rules = F::EXTRAS.rules.map_or(0, |rules| rules(&function).len());
+        let cells = F::ABOUT.events.len() + 1 + rules;
         Stepper {
             ended: room_for_ended(&*function),
             function,
@@ -89,8 +92,8 @@ impl<F: NetworkFunction> Stepper<F> {
             is_last: spec.is_last,
             // Functions of one chain draw different numbers for the same packet.
             seed: drawn(&[spec.index], spec.seed),
-            events: vec![0; 2 * (F::ABOUT.events.len() + 1)].into(),
-            events_before: vec![0; 2 * (F::ABOUT.events.len() + 1)].into(),
+            events: vec![0; 2 * cells].into(),
+            events_before: vec![0; 2 * cells].into(),
             drops: vec![0; F::ABOUT.drop_reasons.len() + 1].into(),
             undeclared_drop: None,
             no_edits: Edits::NONE,
@@ -208,7 +211,7 @@ impl<F: NetworkFunction> Stepper<F> {
         batch: &mut Batch,
     ) -> Verdict {
         batch.edits[packet].undo_to(edits_before);
-        self.events.copy_from_slice(&self.events_before);
+        copy_events::<F>(&self.events_before, &mut self.events);
         let Frame { stamp, entry, .. } = batch.frames[packet];
         let events = events_of::<F>(&mut self.events, batch.is_own(packet));
         let edits = &mut batch.edits[packet];
@@ -219,7 +222,7 @@ impl<F: NetworkFunction> Stepper<F> {
     /// Rejects as `reject` does, for a packet of another core, whose step [`Stepper::mark_replay`] came before.
     #[cold]
     pub(crate) fn reject_replay(&mut self, state: &F::State, meta: &F::Meta, stamp: Stamp) -> Verdict {
-        self.events.copy_from_slice(&self.events_before);
+        copy_events::<F>(&self.events_before, &mut self.events);
         let Stepper { function, pools, events, no_edits, seed, .. } = self;
         let mut cx = Cx::new(stamp, no_edits, pools.of(0), events_of::<F>(events, false), *seed);
         let verdict = (F::EXTRAS.full_table.rejected)(function, state, meta, &mut cx);
@@ -229,13 +232,13 @@ impl<F: NetworkFunction> Stepper<F> {
 
     /// Notes what a step that [`Stepper::reject_replay`] takes back would change.
     pub(crate) fn mark_replay(&mut self) -> EditsMark {
-        self.events_before.copy_from_slice(&self.events);
+        copy_events::<F>(&self.events, &mut self.events_before);
         self.no_edits.mark()
     }
 
     /// Notes what a step that [`Stepper::reject`] takes back would change.
     pub(crate) fn mark(&mut self, packet: usize, batch: &Batch) -> EditsMark {
-        self.events_before.copy_from_slice(&self.events);
+        copy_events::<F>(&self.events, &mut self.events_before);
         batch.edits[packet].mark()
     }
 
@@ -252,7 +255,12 @@ impl<F: NetworkFunction> Stepper<F> {
             mem::swap(&mut self.pools, &mut other.pools);
         }
         self.add_ended(other.ended.as_deref());
-        self.events.copy_from_slice(&other.events);
+        copy_events::<F>(&other.events, &mut self.events);
+        if let Some(rules) = F::EXTRAS.rules
+            && rules(&self.function) == rules(&other.function)
+        {
+            self.events.copy_from_slice(&other.events);
+        }
         self.drops.copy_from_slice(&other.drops);
         self.undeclared_drop = other.undeclared_drop;
         (self.packets, self.transmit_back, self.host) = (other.packets, other.transmit_back, other.host);
@@ -308,8 +316,10 @@ impl<F: NetworkFunction> Stepper<F> {
 
     /// A number that the function used and does not declare, in own packets or history.
     fn undeclared(&self) -> Option<Undeclared> {
-        let (own, history) = self.events.split_at(F::ABOUT.events.len() + 1);
-        let event = undeclared_event(own).or_else(|| undeclared_event(history)).map(Undeclared::Event);
+        let cells = F::ABOUT.events.len() + 1;
+        let (own, history) = self.events.split_at(self.events.len() / 2);
+        let event = undeclared_event(&own[..cells]).or_else(|| undeclared_event(&history[..cells]));
+        let event = event.map(Undeclared::Event);
         self.undeclared_drop.map(Undeclared::Drop).or(event)
     }
 
@@ -322,6 +332,7 @@ impl<F: NetworkFunction> Stepper<F> {
             host: self.host,
             drops: &self.drops,
             events: self.events(),
+            rules: &self.events[F::ABOUT.events.len() + 1..self.events.len() / 2],
             undeclared: self.undeclared(),
             flows,
             live: flows.live(),
@@ -330,9 +341,25 @@ impl<F: NetworkFunction> Stepper<F> {
     }
 }
 
+/// Copies what was counted by event, of own packets and of history. What rules decided stays counted, whatever became of the packet.
+#[inline(always)]
+fn copy_events<F: NetworkFunction>(from: &[u64], to: &mut [u64]) {
+    if const { F::EXTRAS.rules.is_none() } {
+        return to.copy_from_slice(from);
+    }
+    let cells = const { F::ABOUT.events.len() + 1 };
+    let (own, history) = (to.len() / 2, from.len() / 2);
+    to[..cells].copy_from_slice(&from[..cells]);
+    to[own..][..cells].copy_from_slice(&from[history..][..cells]);
+}
+
 /// Where a step counts: what it counts of history others count, too.
 #[inline(always)]
 fn events_of<F: NetworkFunction>(events: &mut [u64], is_own: bool) -> &mut [u64] {
-    let (own, history) = events.split_at_mut(const { F::ABOUT.events.len() + 1 });
+    let own_cells = match const { F::EXTRAS.rules.is_some() } {
+        true => events.len() / 2,
+        false => const { F::ABOUT.events.len() + 1 },
+    };
+    let (own, history) = events.split_at_mut(own_cells);
     if is_own { own } else { history }
 }

@@ -4,6 +4,7 @@
 mod changes;
 mod columns;
 mod drops;
+mod flow;
 mod history;
 mod moves;
 mod of_run;
@@ -17,6 +18,7 @@ pub mod words;
 
 pub use changes::{ChangesReport, DecisionReport, LeftOut, PhaseReport};
 pub use drops::{DroppedPacket, WhyDropped};
+pub use flow::FlowReport;
 pub use history::{CoreHistory, EgressReport, HistoryReport, ReorderingReport};
 pub use moves::MovesReport;
 pub use section::{Detail, Rank, SUMMARY_LINES, Section};
@@ -126,6 +128,10 @@ pub struct ReloadReport {
     pub functions: Vec<ReloadedFunction>,
     /// For how long no packet was worked on, in a run on interfaces; packets waited meanwhile.
     pub pause_seconds: f64,
+    /// How many flows were removed by hand (`ctl flows --kill`): the chain took over from itself without them. Absent of any other
+    /// reload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed_flows: Option<u64>,
 }
 
 /// A function of a chain that took over.
@@ -152,14 +158,22 @@ impl ReloadReport {
             chain: reloaded.chain.clone(),
             functions: reloaded.functions.iter().map(function).collect(),
             pause_seconds: reloaded.pause.as_secs_f64(),
+            removed_flows: reloaded.removed,
         }
     }
 
     /// For people, in lines: `after 1,000 packets edge took over`, and each function.
     pub fn text(&self) -> String {
-        let mut text = format!("after {} {} took over", words::plural(self.after, "packet"), self.chain);
+        let after = words::plural(self.after, "packet");
+        let mut text = match self.removed_flows {
+            None => format!("after {after} {} took over", self.chain),
+            Some(removed) => format!("after {after} {} removed by hand", words::plural(removed, "flow")),
+        };
         if self.pause_seconds > 0.0 {
             text += &format!("; packets waited for {:.1} ms", 1e3 * self.pause_seconds);
+        }
+        if self.removed_flows.is_some() {
+            return text + "\n";
         }
         for ReloadedFunction { function, kept_flows, why } in &self.functions {
             text += &match (kept_flows, why) {

@@ -162,7 +162,7 @@ impl TraceReport {
             dst: headers.is_ip().then(|| headers.dst.to_string()),
             src_port: has_ports.then_some(headers.src_port),
             dst_port: has_ports.then_some(headers.dst_port),
-            protocol: protocol_name(headers),
+            protocol: protocol_of(headers),
             bytes: *wire_len,
             functions: steps.iter().map(|step| function(traced, step)).collect(),
             fate: fate.to_owned(),
@@ -285,7 +285,7 @@ impl TracedFunction {
 }
 
 impl FlowState {
-    fn of(flow: &TracedFlow, now_ns: u64) -> FlowState {
+    pub(super) fn of(flow: &TracedFlow, now_ns: u64) -> FlowState {
         let TracedFlow { state, deadline_ns } = flow;
         let field = |(name, value): &(&'static str, StateValue)| {
             let (value, time_ns) = match value {
@@ -328,7 +328,7 @@ impl StateField {
 }
 
 /// A duration to four digits, in the unit that fits.
-fn duration(ns: u64) -> String {
+pub(super) fn duration(ns: u64) -> String {
     let (value, unit) = match ns {
         0..1_000 => return format!("{ns} ns"),
         1_000..1_000_000 => (ns as f64 / 1e3, "us"),
@@ -397,9 +397,13 @@ fn has_ports(headers: &Headers) -> bool {
     headers.has_transport() && protocols.contains(&headers.protocol)
 }
 
-fn protocol_name(headers: &Headers) -> String {
-    let name = match headers.protocol {
-        _ if !headers.is_ip() => "none",
+fn protocol_of(headers: &Headers) -> String {
+    if headers.is_ip() { protocol_name(headers.protocol) } else { "none".to_owned() }
+}
+
+/// The name of an IP protocol, or its number.
+pub(super) fn protocol_name(number: u8) -> String {
+    let name = match number {
         protocol::TCP => "tcp",
         protocol::UDP => "udp",
         protocol::ICMP => "icmp",

@@ -15,6 +15,7 @@ use crate::path::items::Items;
 use crate::path::look::Look;
 use crate::path::packets::bits;
 use crate::path::parcel::Pool;
+use crate::path::portion::Portion;
 use crate::path::step::Stepper;
 use crate::store::member::{Block, Member, Runs, Steps, Way};
 
@@ -125,7 +126,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
     }
 
     /// Takes the flow's state from it, not by a step.
-    fn depart(&mut self, slot: Slot, entry: u16, table: &mut FlowTable<F::Key>) {
+    pub(super) fn depart(&mut self, slot: Slot, entry: u16, table: &mut FlowTable<F::Key>) {
         let cell = table.cell(slot, self.part);
         let Some(state) = cell.state() else { return };
         let key = table.key(slot);
@@ -360,6 +361,14 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         Look::of(self.function(), headers, now_ns, &self.counters(), state)
     }
 
+    fn list(&self, from: u32, table: &FlowTable<F::Key>, portion: &mut Portion) -> Option<u32> {
+        self.list_of(from, table, portion)
+    }
+
+    fn remove(&mut self, _: &[u8], block: Block, table: &mut FlowTable<F::Key>) -> bool {
+        self.remove_of(block, table)
+    }
+
     fn copy_from(&mut self, other: &dyn Member<F::Key>) {
         let other = (other as &dyn Any).downcast_ref::<Self>().expect("the same function");
         self.stepper.copy_from(&other.stepper);
@@ -381,8 +390,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     }
 
     fn take_over(&mut self, other: &mut dyn Member<F::Key>) {
-        let other = (other as &mut dyn Any).downcast_mut::<Self>().expect("the same function");
-        self.take_over_from(other);
+        self.take_over_from((other as &mut dyn Any).downcast_mut().expect("the same function"));
     }
 
     fn keeps_pool(&self, other: &dyn Member<F::Key>) -> bool {

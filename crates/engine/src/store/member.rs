@@ -15,6 +15,7 @@ use crate::path::look::Look;
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::packets::bits;
 use crate::path::parcel::Pool;
+use crate::path::portion::Portion;
 use crate::path::turned_away::Notes;
 
 /// A flow's block, and the entry of the indirection table that brings the flow's packets here.
@@ -159,6 +160,17 @@ pub(crate) trait Member<K>: Send + Any {
     /// What it knows of a packet with these headers, whose flow's block is here, if it has one: see
     /// [`Group::look`](crate::path::group::Group::look).
     fn look(&self, headers: &Headers, slot: Slot, table: &FlowTable<K>, now_ns: u64) -> Look;
+
+    /// Puts live flows into `portion`, from block number `from` on, as many as one portion has; says which block comes next.
+    fn list(&self, _from: u32, _table: &FlowTable<K>, _portion: &mut Portion) -> Option<u32> {
+        None
+    }
+
+    /// Takes the state from the flow with this key, between two packets; what it took from a pool goes back. Says whether there
+    /// was one. `block` is the flow's, if one of its group's tables has the flow.
+    fn remove(&mut self, _key: &[u8], _block: Block, _table: &mut FlowTable<K>) -> bool {
+        false
+    }
 
     /// Takes over what the same function of another replica has beside the table.
     fn copy_from(&mut self, _other: &dyn Member<K>) {

@@ -15,6 +15,7 @@
 //! | `shared_states`, `shared_member` | one function's states for all cores, each with a lock |
 //! | `told` | for `verify`: a group that turns away what full tables turned away in another run |
 //! | `follow`, `watched_member`, `passed` | for `verify`: a function that answers as in another run, and what passed |
+//! | `listed` | flows of a group are listed, and removed |
 //! | `build` | groups, function by function |
 
 pub(crate) mod build;
@@ -22,6 +23,7 @@ pub(crate) mod clocks;
 pub(crate) mod follow;
 pub(crate) mod function;
 pub(crate) mod history;
+mod listed;
 pub(crate) mod member;
 pub(crate) mod passed;
 pub(crate) mod private;

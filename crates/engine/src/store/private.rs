@@ -9,6 +9,8 @@ use std::sync::Arc;
 use io::Port;
 use nf::{FlowKey, NetworkFunction};
 use table::{FlowTable, Layout, OutOfMemory, Reach, Slot, Watermark, WhenFull};
+use nf::FlowKey;
+use table::{FlowTable, Layout, OutOfMemory, Slot, Watermark, WhenFull};
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
@@ -19,8 +21,8 @@ use crate::path::laps::{Lap, Laps};
 use crate::path::look::Look;
 use crate::path::packets::{BATCH_PACKETS, bits, first_bits, runs_between_misses};
 use crate::path::parcel::{Leaving, Mobility, PackedFlows, Pool, ShardTables, ShardsHere, Table};
+use crate::path::portion::{Place, Portion};
 use crate::path::turned_away::{Notes, Noting, Telling, Told};
-use crate::store::function::FunctionMember;
 use crate::store::member::{Located, Member, Steps, block};
 use crate::store::slow_path::SlowPath;
 use crate::store::tables_by_shard::TablesByShard;
@@ -94,21 +96,6 @@ impl<K: FlowKey> KeyGroupBuilder<K> {
 }
 
 impl<K: FlowKey> KeyGroup<K> {
-    /// The live flows of member number `member`, which is an `F`.
-    pub(crate) fn flows<F: NetworkFunction<Key = K>>(
-        &self,
-        member: usize,
-        now: Stamp,
-    ) -> impl Iterator<Item = (&K, &F::State)> {
-        let member = self.member::<FunctionMember<F>>(member);
-        let tables = move || {
-            std::iter::once(&*self.table).chain(self.by_shard.iter().flat_map(|by_shard| by_shard.tables()))
-        };
-        let flows =
-            member.map(|member| tables().flat_map(move |table| table.live(member.part(), now.time_ns)));
-        flows.into_iter().flatten().map(|flow| (flow.key, flow.state))
-    }
-
     /// Member number `member`, if it is an `M`.
     pub(crate) fn member<M: 'static>(&self, member: usize) -> Option<&M> {
         (&*self.members[member] as &dyn Any).downcast_ref()
@@ -307,6 +294,18 @@ impl<K: FlowKey> Group for KeyGroup<K> {
         let table = shard_table.find(|table| find(table).is_some()).unwrap_or(&self.table);
         let slot = find(table);
         self.members[member].look(headers, slot, table, now_ns)
+    }
+
+    fn list(&self, member: usize, from: Place, portion: &mut Portion) -> Option<Place> {
+        self.list_flows(member, from, portion)
+    }
+
+    fn moved_in(&self) -> u64 {
+        self.members.iter().map(|member| member.counters().flows.moved_in).sum()
+    }
+
+    fn remove(&mut self, member: usize, key: &[u8]) -> bool {
+        self.remove_flow(member, key)
     }
 
     fn counters(&self, member: usize) -> StageCounters<'_> {

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use nf::{FiveTuple, NetworkFunction, Verdict, hash_bytes};
 use table::{FlowTable, Part, Slot, Watermark};
 use wire::{Headers, Stamp};
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::path::batch::Batch;
 use crate::path::counters::{FlowCounters, StageCounters};
 use crate::path::look::Look;
 use crate::path::packets::bits;
+use crate::path::portion::Portion;
 use crate::path::step::Stepper;
 use crate::path::turned_away::{Notes, Noting};
 use crate::store::function::hash_state;
@@ -255,6 +256,16 @@ impl<F: NetworkFunction> Member<FiveTuple> for SharedMember<F> {
     fn look(&self, headers: &Headers, _: Slot, _: &FlowTable<FiveTuple>, now_ns: u64) -> Look {
         let counters = self.stepper.counters(FlowCounters::default());
         Look::of(&*self.stepper.function, headers, now_ns, &counters, |key| self.states.peek(key))
+    }
+
+    /// Core 0 has them all.
+    fn list(&self, from: u32, _: &FlowTable<FiveTuple>, portion: &mut Portion) -> Option<u32> {
+        if self.core > 0 { None } else { self.states.list(from, portion) }
+    }
+
+    /// References to the state stay: the next packet by one of them begins another.
+    fn remove(&mut self, key: &[u8], _: Block, _: &mut FlowTable<FiveTuple>) -> bool {
+        F::Key::read_from_bytes(key).is_ok_and(|key| self.states.remove(&key))
     }
 
     /// What passed is counted anew: a bound of other options is another.

@@ -25,8 +25,10 @@ use table::{FlowTable, Layout, OutOfMemory, Part, Slot, Watermark, WhenFull};
 use wire::Stamp;
 
 use crate::path::counters::FlowCounters;
+use crate::path::portion::{Found, Portion};
 use crate::path::step::{note_ended, room_for_ended};
 use crate::store::clocks::Clocks;
+use crate::store::listed::portion_of;
 
 /// A function's states, one for all cores of a run.
 pub(crate) struct SharedStates<F: NetworkFunction> {
@@ -247,6 +249,30 @@ impl<F: NetworkFunction> SharedStates<F> {
             Some((*flow.key, state))
         });
         live.collect()
+    }
+
+    /// Puts live states into `portion`, from block number `from` of the directory on; says which block comes next.
+    pub(crate) fn list(&self, from: u32, portion: &mut Portion) -> Option<u32> {
+        let directory = lock(&self.directory);
+        let (slots, next) = portion_of(&directory.table, from);
+        let taken = slots.filter(|slot| directory.table.is_taken(*slot));
+        portion.add::<F::Key, F::State>(taken.filter_map(|slot| {
+            let entry = self.entry(slot);
+            let (state, deadline_ns) = (entry.state?, entry.deadline_ns);
+            Some(Found { key: *directory.table.key(slot), state, deadline_ns })
+        }));
+        next
+    }
+
+    /// Takes the state of `key` away, between two packets; says whether there was one. References to it stay good.
+    pub(crate) fn remove(&self, key: &F::Key) -> bool {
+        let directory = lock(&self.directory);
+        let short = key.short();
+        let slot = directory.table.find(directory.table.hash(short, || *key), short, || *key);
+        let Some(mut entry) = slot.is_some().then(|| self.entry(slot)) else { return false };
+        let is_there = entry.state.is_some();
+        self.end(&mut entry, &self.counts.removed);
+        is_there
     }
 
     /// Goes on with the states of a function that this one replaces, each in the place that it had there: references to

@@ -34,6 +34,7 @@ use crate::path::laps::{Lap, Laps};
 use crate::path::look::Look;
 use crate::path::packets::bits;
 use crate::path::parcel::Pool;
+use crate::path::portion::{Place, Portion};
 use crate::path::turned_away::{Notes, Noting};
 use crate::store::clocks::Clocks;
 use crate::store::function::FunctionMember;
@@ -334,6 +335,33 @@ impl<K: FlowKey> Group for StripedGroup<K> {
         let stripe = self.stripes.lock(self.stripes.of(hash));
         let slot = stripe.table.find(hash, key.short(), || key);
         self.members[member].look(headers, slot, &stripe.table, now_ns)
+    }
+
+    /// Core 0 has them all. A stripe is locked for one portion of it.
+    fn list(&self, member: usize, from: Place, portion: &mut Portion) -> Option<Place> {
+        let Place { table: number, block } = from;
+        let stripe = self.stripes.stripes.get(number as usize).filter(|_| self.core == 0)?;
+        let next = self.members[member].list(block, &lock(stripe).table, portion);
+        let is_last = number as usize + 1 == self.stripes.stripes.len();
+        let other = || (!is_last).then_some(Place { table: number + 1, block: 0 });
+        next.map(|block| Place { table: number, block }).or_else(other)
+    }
+
+    fn rules(&self, member: usize) -> &[u64] {
+        self.members[member].counters().rules
+    }
+
+    fn remove(&mut self, member: usize, key: &[u8]) -> bool {
+        let Ok(of) = K::read_from_bytes(key) else { return false };
+        let Self { stripes, members, .. } = self;
+        let hash = table::hash(&stripes.hasher, of.short(), || of);
+        let Stripe { table, pool } = &mut *stripes.lock(stripes.of(hash));
+        let slot = table.find(hash, of.short(), || of);
+        let member = &mut members[member];
+        member.swap_pool(pool);
+        let is_removed = member.remove(key, Block { slot, entry: 0 }, table);
+        member.swap_pool(pool);
+        is_removed
     }
 
     fn counters(&self, member: usize) -> StageCounters<'_> {

@@ -135,6 +135,12 @@ impl<K: FlowKey> TablesByShard<K> {
         self.tables.iter().flatten().map(|shard_table| &*shard_table.table)
     }
 
+    /// Those that are here and not silent, with their numbers in a list: from 1 on, by part.
+    pub(super) fn listed(&self) -> impl Iterator<Item = (u32, &FlowTable<K>)> {
+        let heard = (1..).zip(&self.tables).enumerate().filter(|(part, _)| self.silent != Some(*part));
+        heard.filter_map(|(_, (number, shard_table))| Some((number, &*shard_table.as_ref()?.table)))
+    }
+
     pub(super) fn here(&self) -> Vec<usize> {
         (0..self.tables.len()).filter(|part| self.tables[*part].is_some()).collect()
     }

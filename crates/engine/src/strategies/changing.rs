@@ -42,6 +42,8 @@ pub struct Phase {
     pub queues: Replayed,
     /// The number of the first packet that is not of this phase.
     pub until: Until,
+    /// Whether each core has a replica of all states.
+    pub is_replicated: bool,
 }
 
 /// The number of the first packet that is not sent any more: who dispatches may lower it.

@@ -314,3 +314,21 @@ fn packets_are_counted_up_to_what_fits() {
     assert_eq!(list.step(&mut flow, &meta, &mut cx), PASS);
     assert_eq!(flow.unwrap().packets, u32::MAX);
 }
+
+/// Each rule counts the packets that met it: those that begin connections, and those that are denied. Others ask no rule.
+#[test]
+fn rules_count_what_they_decide() {
+    let mut rig = rig(&rules(&["allow tcp from 10.0.0.1 to any", "deny  tcp from 10.0.0.2 to any"]));
+    for (packet, counts) in [
+        (tcp(1), [1, 0, 0]),
+        (back(tcp(1)), [1, 0, 0]),
+        (tcp(1), [1, 0, 0]),
+        (tcp(2), [1, 1, 0]),
+        (tcp(2), [1, 2, 0]),
+        (tcp(3), [1, 2, 1]),
+        (later_fragment(tcp(2)), [1, 3, 1]),
+    ] {
+        rig.packet(0, &packet);
+        assert_eq!(rig.rules(), counts, "{packet:?}");
+    }
+}

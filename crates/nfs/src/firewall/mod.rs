@@ -97,7 +97,7 @@
 //!   from anything else. With `when_full = "pass"` it passes, and so do all packets that the rules accept as `new`. `table_full = "evict-oldest"` lets unanswered
 //!   connections go first, since their time-out is the shortest.
 
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
@@ -169,6 +169,7 @@ impl NetworkFunction for Firewall {
         reload: Reload { following: Self::following, ..Reload::ANY },
         live: Self::live,
         in_place: InPlace::Flow(Self::in_place),
+        rules: Some(Self::rules_in_words),
         ..Extras::NONE
     };
 
@@ -266,6 +267,7 @@ impl Firewall {
             LATER_FRAGMENT => {
                 let judged = meta.judged(States::NEW);
                 let found = self.rules.judge_later_fragment(&judged.packet, judged.is_from_outside);
+                cx.count_rule(Self::ABOUT.events, found.index);
                 return found.ruling.verdict();
             }
             ERROR if flow.is_some() => return self.judge_apart(meta, States::RELATED, event::RELATED, cx),
@@ -276,7 +278,8 @@ impl Firewall {
             Place::First => self.open(flow, meta, now_ms, cx),
             Place::Invalid => self.judge_apart(meta, States::INVALID, event::INVALID, cx),
             place => {
-                let verdict = flow.as_mut().map_or(Verdict::Forward, |state| self.judge_known(state, meta));
+                let verdict =
+                    flow.as_mut().map_or(Verdict::Forward, |state| self.judge_known(state, meta, cx));
                 if matches!(place, Place::Last) {
                     *flow = None;
                 }
@@ -328,6 +331,7 @@ impl Firewall {
     /// Begins a connection, if the rules accept its first packet; otherwise all stays as it is.
     fn open(&self, flow: &mut Option<State>, meta: &Meta, now_ms: u32, cx: &mut Cx<'_, ()>) -> Verdict {
         let found = self.rules.judge(&meta.judged(States::NEW));
+        cx.count_rule(Self::ABOUT.events, found.index);
         if found.ruling != Ruling::Accept {
             return found.ruling.verdict();
         }
@@ -373,7 +377,7 @@ impl Firewall {
 
     /// The verdict for a packet of a connection that is known. It is kept with the connection; but packets of ICMP are judged one by
     /// one, as rules ask for their type.
-    fn judge_known(&self, state: &mut State, meta: &Meta) -> Verdict {
+    fn judge_known(&self, state: &mut State, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
         state.packets = state.packets.saturating_add(1);
         let side = state.tracked.side(meta.packet.is_from_low());
         let (index, of_rules) = match side {
@@ -387,6 +391,7 @@ impl Firewall {
             return ruling.verdict();
         }
         let found = self.rules.judge(&meta.judged(of_rules));
+        cx.count_rule(Self::ABOUT.events, found.index);
         if is_other {
             state.rule = found.index as u16;
         }
@@ -399,7 +404,13 @@ impl Firewall {
     /// The verdict for a packet that goes on with no connection.
     fn judge_apart(&self, meta: &Meta, state: States, event: usize, cx: &mut Cx<'_, ()>) -> Verdict {
         cx.count(event);
-        self.rules.judge(&meta.judged(state)).ruling.verdict()
+        let found = self.rules.judge(&meta.judged(state));
+        cx.count_rule(Self::ABOUT.events, found.index);
+        found.ruling.verdict()
+    }
+
+    fn rules_in_words(&self) -> Vec<(String, String)> {
+        (0..self.rules.len()).map(|index| (self.rules.name(index), self.rules.text(index))).collect()
     }
 
     fn rejected(&self, _: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {

@@ -431,3 +431,35 @@ fn live_it_is_strict() {
     assert!(function::<Firewall>("gaps = \"strict\"").live().is_none());
     assert!(function::<Firewall>("gaps = \"resync\"").live().is_none());
 }
+
+/// Each rule counts what it decided: packets that begin connections, those that are dropped without one, and of a known connection
+/// the first from each end. Others ask no rule.
+#[test]
+fn rules_count_what_they_decide() {
+    let options = rules(&[
+        "accept any from any to any state established",
+        "drop udp from 10.0.0.2 to any",
+        "accept tcp from any to any state new",
+    ]);
+    let (mut rig, firewall): (_, Firewall) = (rig(&options), function(&options));
+    assert_eq!(rig.rules(), [0; 4]);
+    for (packet, counts) in [
+        (with_flags(SYN, tcp(1)), [0, 0, 1, 0]),
+        // Its own rule is known.
+        (with_flags(SYN, tcp(1)), [0, 0, 1, 0]),
+        (back(with_flags(SYN_ACK, tcp(1))), [1, 0, 1, 0]),
+        (with_flags(ACK, tcp(1)), [2, 0, 1, 0]),
+        (with_flags(ACK, tcp(1)), [2, 0, 1, 0]),
+        (udp(tcp(2)), [2, 1, 1, 0]),
+        (udp(tcp(2)), [2, 2, 1, 0]),
+        (udp(tcp(3)), [2, 2, 1, 1]),
+        // Of no connection: the default.
+        (pong(7), [2, 2, 1, 2]),
+    ] {
+        at(1, &packet, &mut rig);
+        assert_eq!(rig.rules(), counts, "{packet:?}");
+    }
+    let names = firewall.rules_in_words();
+    assert_eq!(names[1], ("2".to_string(), "drop udp from 10.0.0.2 to any".to_string()));
+    assert_eq!(names[3].0, "default");
+}

@@ -188,6 +188,9 @@ families! {
     EVENTS Counter "paceline_events_total" ["core", "function", "event"]
         "What a function counted beside packets and flows."
         "`paceline nfs NAME` says which.";
+    RULES Counter "paceline_rule_decisions_total" ["function", "rule"]
+        "How often a rule was the first that fits, where rules were asked; all cores together."
+        "`rule` is its number in the chain file, or `default`. Of `firewall` and `access-list`, in runs on interfaces. Packets of known connections ask none. From 0 again where a reload changes rules.";
     IF_RECEIVED Counter "paceline_interface_received_packets_total" ["interface"]
         "Packets that an interface received."
         "This and the next ones are absent where packets come from a capture. They are a tenth of a second old at most.";

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write as _};
 
 use super::families::*;
-use crate::snapshot::{CoreSnapshot, FunctionSnapshot, InterfaceSnapshot, StrategySnapshot};
+use crate::snapshot::{CoreSnapshot, FunctionSnapshot, InterfaceSnapshot, RuleSnapshot, StrategySnapshot};
 use crate::{FunctionCounts, FunctionLayout, Snapshot, UNKNOWN};
 
 /// A snapshot as Prometheus reads it. O(counters).
@@ -203,6 +203,10 @@ impl Text<'_> {
             let events = layout.events.iter().map(String::as_str).zip(counted.events.iter().copied());
             text.named(&EVENTS, labels, "event", events);
         });
+        self.family(&RULES);
+        for RuleSnapshot { function, rule, decided } in &self.snapshot.rules {
+            self.sample(&RULES, &[("function", function), ("rule", rule)], decided);
+        }
     }
 
     fn interfaces(&mut self) {

@@ -85,6 +85,7 @@ fn snapshot(seconds: u64) -> Snapshot {
         cores: vec![core(1), core(10)],
         interfaces: Vec::new(),
         strategy: StrategySnapshot::default(),
+        rules: Vec::new(),
     }
 }
 

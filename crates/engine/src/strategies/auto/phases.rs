@@ -225,7 +225,8 @@ impl Changing for Phases {
             measured_mpps: None,
         });
         self.deciding().resume();
-        Phase { team: Team { dispatcher, intakes }, queues: plan.replayed(), until }
+        let (queues, is_replicated) = (plan.replayed(), plan.is_replicated());
+        Phase { team: Team { dispatcher, intakes }, queues, until, is_replicated }
     }
 
     fn end(&mut self, cores: &mut [ChainCore], packets: u64, last: Stamp) -> Changes {

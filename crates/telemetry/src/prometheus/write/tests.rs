@@ -101,6 +101,11 @@ fn snapshot() -> Snapshot {
         cores: vec![busy, quiet],
         interfaces: vec![interface],
         strategy: strategy(),
+        rules: vec![crate::RuleSnapshot {
+            function: "firewall".to_owned(),
+            rule: "3".to_owned(),
+            decided: 41,
+        }],
     }
 }
 
