@@ -24,8 +24,6 @@ pub use chain::checksums::{ChecksumSample, Checksums, DecidedBy};
 pub use chain::config::ConfigError;
 pub use chain::config::nearest;
 pub use chain::quantity::{parse as parse_quantity, without_unit};
-pub use chain::registry::{Function, FunctionInfo, Registry};
-pub use chain::quantity::without_unit;
 pub use chain::registry::{Function, FunctionInfo, ListedState, Registry};
 pub use chain::undeclared::UndeclaredError;
 pub use chain::{Chain, Classes, FunctionSpec, MalformedPolicy, Slo, SpoofedPolicy};

@@ -4,19 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use engine::report::WhyDropped;
-use engine::{Registry, parse_quantity};
-use engine::Registry;
 use engine::report::{FlowReport, WhyDropped};
+use engine::{Registry, parse_quantity};
 use live::xdp::Pins;
 use wire::LinkType;
 
 use crate::args::number;
 use crate::control::{
-    COUNT, COUNT_MAX, FlowWords, Line, MEMBERS, MEMBERS_MAX, PER_SECOND, Request, SetStatus, ask,
-    default_path, follow, program_of,
-    COUNT, COUNT_MAX, FlowFilter, FlowWords, Line, ListEnd, PER_SECOND, Request, RuleLine, ask, default_path,
-    follow, program_of,
+    COUNT, COUNT_MAX, FlowFilter, FlowWords, Line, ListEnd, MEMBERS, MEMBERS_MAX, PER_SECOND, Request,
+    RuleLine, SetStatus, ask, default_path, follow, program_of,
 };
 use crate::drops::DropsFile;
 use crate::failure::Failure;
@@ -190,6 +186,9 @@ impl SetWhat {
             }
             SetWhat::List { name, most } => Request::Sets { name: name.clone(), most: *most },
         })
+    }
+}
+
 #[derive(Args)]
 pub struct FlowsArgs {
     /// Those of this function, by its name in the chain
@@ -213,6 +212,8 @@ pub struct FlowsArgs {
     /// Remove them, in place of listing them, as `conntrack -D`; says how many. It takes at least one of the conditions above
     #[arg(long, conflicts_with = "limit")]
     kill: bool,
+}
+
 #[derive(Args)]
 pub struct MappingArgs {
     /// Those of inside hosts with this address, or one of this prefix
@@ -230,6 +231,8 @@ pub struct MappingArgs {
     /// The most mappings
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
+}
+
 impl MappingArgs {
     fn flows(&self) -> FlowsArgs {
         let MappingArgs { host, port, protocol, function, limit } = self;
@@ -237,6 +240,8 @@ impl MappingArgs {
         let (host, protocol) = (host.clone(), protocol.clone());
         FlowsArgs { function, host, port: *port, protocol, state: None, limit: *limit, kill: false }
     }
+}
+
 impl FlowsArgs {
     fn filter(&self) -> Result<FlowFilter, Failure> {
         let FlowsArgs { function, host, protocol, state, .. } = self;

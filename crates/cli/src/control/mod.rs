@@ -31,11 +31,11 @@ pub use self::flow::FlowWords;
 pub use self::server::{Control, Hangups};
 pub use self::subject::{Subject, external};
 pub use self::unwritten::Unwritten;
-pub use self::words::{
-    COUNT, COUNT_MAX, Line, MEMBERS, MEMBERS_MAX, PER_SECOND, Request, SetStatus, program_of,
-};
 pub use self::wanted::FlowFilter;
-pub use self::words::{COUNT, COUNT_MAX, Line, ListEnd, PER_SECOND, Request, RuleLine, program_of};
+pub use self::words::{
+    COUNT, COUNT_MAX, Line, ListEnd, MEMBERS, MEMBERS_MAX, PER_SECOND, Request, RuleLine, SetStatus,
+    program_of,
+};
 
 /// Where the socket is if nobody says.
 pub fn default_path() -> PathBuf {

@@ -10,8 +10,8 @@ use live::{InterfaceStatus, Lost};
 use serde::{Deserialize, Serialize};
 
 use super::flow::FlowWords;
-use crate::input::MAX_TEXT_BYTES;
 use super::wanted::FlowFilter;
+use crate::input::MAX_TEXT_BYTES;
 
 /// The longest request, bytes: a chain file with some room.
 pub const REQUEST_MAX: u64 = MAX_TEXT_BYTES + (1 << 20);
@@ -340,15 +340,22 @@ impl SetStatus {
             0 => text,
             more => format!("{text}  and {more} more\n"),
         }
+    }
+}
+
 /// A rule of a function.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct RuleLine {
     /// The function's name.
+    pub function: String,
     /// Its number in the chain file, or `default`.
     pub rule: String,
     /// As the chain file has it.
     pub text: String,
     /// How often it was the first that fits, where rules were asked.
     pub decided: u64,
+}
+
 impl RuleLine {
     pub fn new(RuleCount { function, rule, text, decided }: RuleCount) -> RuleLine {
         RuleLine { function, rule, text, decided }

@@ -7,10 +7,8 @@ use std::mem;
 use std::sync::Arc;
 
 use io::Port;
-use nf::{FlowKey, NetworkFunction};
-use table::{FlowTable, Layout, OutOfMemory, Reach, Slot, Watermark, WhenFull};
 use nf::FlowKey;
-use table::{FlowTable, Layout, OutOfMemory, Slot, Watermark, WhenFull};
+use table::{FlowTable, Layout, OutOfMemory, Reach, Slot, Watermark, WhenFull};
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
