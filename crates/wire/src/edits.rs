@@ -1,5 +1,6 @@
 //! Header changes as data, and which of them a packet can take.
 
+mod append;
 mod applicable;
 mod apply;
 mod icmp;
@@ -124,34 +125,6 @@ impl Edits {
             Some(edits) => *self = *edits,
             None => self.clear(),
         }
-    }
-
-    /// Makes `later` edits after those so far: of a field that both set, the later one holds.
-    #[inline(always)]
-    pub fn append(&mut self, later: &Edits) {
-        match self.is_empty() {
-            true => *self = *later,
-            false => self.append_to_some(later),
-        }
-    }
-
-    #[inline(never)]
-    fn append_to_some(&mut self, later: &Edits) {
-        let mss = [&*self, later].iter().filter_map(|edits| edits.mss()).min();
-        let of = |field| if later.set.contains(field) { later } else { &*self };
-        *self = Edits {
-            src: of(Fields::SRC_ADDR).src,
-            dst: of(Fields::DST_ADDR).dst,
-            set: self.set | later.set,
-            src_port: of(Fields::SRC_PORT).src_port,
-            dst_port: of(Fields::DST_PORT).dst_port,
-            ttl: of(Fields::TTL).ttl,
-            tos: of(Fields::TOS).tos,
-            vlan: of(Fields::VLAN).vlan,
-            mss: mss.unwrap_or_default(),
-            src_mac: of(Fields::SRC_MAC).src_mac,
-            dst_mac: of(Fields::DST_MAC).dst_mac,
-        };
     }
 
     /// Sets the source address. An address of the other family than the packet's is not applied.

@@ -532,6 +532,11 @@ class ReloadReport:
     """Each of its functions, in order."""
     pause_seconds: float
     """For how long no packet was worked on, in a run on interfaces; packets waited meanwhile."""
+    removed_flows: int | None = None
+    """
+    How many flows were removed by hand (`ctl flows --kill`): the chain took over from itself without them. Absent of any other
+    reload.
+    """
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 //! A group of functions with one key, and so one table, on one core.
 
+mod finding;
 mod moving;
 
 use std::any::Any;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use io::Port;
 use nf::FlowKey;
-use table::{FlowTable, Layout, OutOfMemory, Reach, Slot, Watermark, WhenFull};
+use table::{FlowTable, Layout, OutOfMemory, Slot, Watermark, WhenFull};
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
@@ -97,32 +98,6 @@ impl<K: FlowKey> KeyGroup<K> {
     /// Member number `member`, if it is an `M`.
     pub(crate) fn member<M: 'static>(&self, member: usize) -> Option<&M> {
         (&*self.members[member] as &dyn Any).downcast_ref()
-    }
-
-    /// Finds the keys, asks for their buckets.
-    #[inline]
-    pub(super) fn hash(&mut self, packets: u64, batch: &Batch) {
-        match self.table.reach() {
-            Reach::Near => self.hash_to::<true>(packets, batch),
-            Reach::Far => self.hash_to::<false>(packets, batch),
-        }
-    }
-
-    #[inline(always)]
-    fn hash_to<const NEAR: bool>(&mut self, packets: u64, batch: &Batch) {
-        let Self { table, located, .. } = self;
-        located.find_keys::<K>(packets, batch, |short, headers| {
-            let hash = table.hash(short, || K::of(headers));
-            table.prefetch_bucket_to::<NEAR>(hash);
-            hash
-        });
-    }
-
-    /// The block of one packet, which may have come or gone since the batch was looked up.
-    #[inline]
-    pub(super) fn locate(&self, packet: usize, batch: &Batch) -> Slot {
-        let Located { wanted, slots } = &*self.located;
-        self.table.confirm(slots[packet], &wanted[packet], || K::of(&batch.headers[packet]))
     }
 
     /// Steps packets whose blocks are on their way into the cache.
