@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import struct
 import subprocess
 import sysconfig
@@ -121,9 +122,14 @@ def test_ctrl_c_ends_a_call(edge: Path, capture: Path) -> None:
     """The signal comes while the call measures for minutes, or ahead of it: either way it ends."""
     import _thread
 
-    with pytest.raises(KeyboardInterrupt):
-        threading.Thread(target=_thread.interrupt_main).start()
-        paceline.plan(edge, capture, rounds=1000, packets=1 << 22)
+    # A shell has its background jobs ignore Ctrl-C, and Python then takes none.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            threading.Thread(target=_thread.interrupt_main).start()
+            paceline.plan(edge, capture, rounds=1000, packets=1 << 22)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_other_threads_go_on_meanwhile(edge: Path, capture: Path) -> None:
