@@ -11,7 +11,7 @@ x_demo() {
         --strategy rss --cores 2 --out "$build/demo/edge-out.pcap"
     shown "$build/release/paceline" verify examples/edge.toml --pcap captures/edge.pcap \
         --strategy rss --cores 2
-    # Where they cannot be had it is not shown, and that is no failure.
+    # Where they cannot be installed it is not shown, and that is no failure.
     [ "$(id -u)" != 0 ] || (programs "the demo is shown live, too" "${namespaces[@]}") || true
     lab/live-demo.sh
 }
