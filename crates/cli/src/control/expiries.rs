@@ -1,5 +1,6 @@
 //! When prefixes leave the sets of a chain, and who may change the chain now.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -34,6 +35,15 @@ impl Changing<'_> {
         self.0.clear();
     }
 
+    /// What is to leave its set by now: by set, so that each is changed once.
+    pub(super) fn due(&self, now: Instant) -> BTreeMap<String, Vec<Prefix>> {
+        let mut due: BTreeMap<String, Vec<Prefix>> = BTreeMap::new();
+        for Expiry { set, prefix, .. } in self.0.iter().filter(|expiry| expiry.at <= now) {
+            due.entry(set.clone()).or_default().push(*prefix);
+        }
+        due
+    }
+
     /// Forgets one, if there is one.
     pub(super) fn forget(&mut self, set: &str, prefix: Prefix) {
         self.0.retain(|expiry| expiry.set != set || expiry.prefix != prefix);
@@ -52,5 +62,26 @@ impl Changes {
     /// Waits until nobody else changes the chain.
     pub(super) fn begin(&self) -> Changing<'_> {
         Changing(self.expiries.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Times of two sets that take turns: a set that came twice would lack the second time what left it the first.
+    #[test]
+    fn what_is_due_comes_once_for_each_set() {
+        let (changes, now) = (Changes::default(), Instant::now());
+        let prefix = |last: u8| (IpAddr::from([192, 0, 2, last]), 32);
+        let expiry = |set: &str, last, at| Expiry { at, set: set.to_owned(), prefix: prefix(last) };
+        let later = now + Duration::from_secs(1);
+        let all = [expiry("a", 1, now), expiry("b", 2, now), expiry("a", 3, now), expiry("b", 4, later)];
+        changes.begin().0.extend(all);
+        let due = changes.begin().due(now);
+        let expected = [("a", vec![prefix(1), prefix(3)]), ("b", vec![prefix(2)])];
+        assert_eq!(due, expected.map(|(set, prefixes)| (set.to_owned(), prefixes)).into());
     }
 }

@@ -76,18 +76,15 @@ impl Subject {
             names.extend(sets.keys().cloned());
             let Some(members) = sets.get_mut(name).and_then(Value::as_array_mut) else { continue };
             is_there = true;
-            let is_one = |member: &Value, prefixes: &[Prefix]| {
-                let own = member.as_str().and_then(|text| prefix_of(text).ok());
-                own.filter(|own| prefixes.contains(own))
-            };
-            let is_either = |member| is_one(member, add).or_else(|| is_one(member, remove));
-            let found: Vec<Prefix> = members.iter().filter_map(is_either).collect();
+            let own = |member: &Value| member.as_str().and_then(|text| prefix_of(text).ok());
+            let is_asked = |own: &Prefix| add.contains(own) || remove.contains(own);
+            let found: Vec<Prefix> = members.iter().filter_map(own).filter(is_asked).collect();
             if let Some((ip, length)) = remove.iter().find(|prefix| !found.contains(prefix)) {
                 return Err(format!("{ip}/{length} is no prefix that {name} lists"));
             }
             new.retain(|prefix| !found.contains(prefix));
             if !remove.is_empty() {
-                members.retain(|member| is_one(member, remove).is_none());
+                members.retain(|member| own(member).is_none_or(|own| !remove.contains(&own)));
                 is_changed = true;
             }
             for (ip, length) in add.iter().filter(|prefix| !found.contains(prefix)) {
@@ -212,16 +209,10 @@ impl Subject {
     /// Takes those prefixes out of their sets whose time is over; says whether that could be done.
     fn expire(&self) -> bool {
         let mut changing = self.changes.begin();
-        let now = Instant::now();
-        let due: Vec<Expiry> = changing.0.iter().filter(|expiry| expiry.at <= now).cloned().collect();
-        let mut sets: Vec<&str> = due.iter().map(|expiry| expiry.set.as_str()).collect();
-        sets.dedup();
         let mut is_done = true;
-        for set in sets {
-            let prefixes: Vec<Prefix> =
-                due.iter().filter(|expiry| expiry.set == set).map(|expiry| expiry.prefix).collect();
-            match self.replace_set(set, &[], &prefixes) {
-                Ok(_) => prefixes.iter().for_each(|prefix| changing.forget(set, *prefix)),
+        for (set, prefixes) in changing.due(Instant::now()) {
+            match self.replace_set(&set, &[], &prefixes) {
+                Ok(_) => prefixes.iter().for_each(|prefix| changing.forget(&set, *prefix)),
                 Err(why) => {
                     use std::io::Write;
                     // Where standard error is closed nobody reads this.
