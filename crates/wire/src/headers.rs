@@ -116,6 +116,19 @@ pub mod protocol {
     pub const ICMPV6: u8 = 58;
     /// Stream Control Transmission Protocol.
     pub const SCTP: u8 = 132;
+
+    const NAMES: [(&str, u8); 6] =
+        [("tcp", TCP), ("udp", UDP), ("icmp", ICMP), ("icmpv6", ICMPV6), ("sctp", SCTP), ("dccp", DCCP)];
+
+    /// The number of a protocol among these, by its name in lower case.
+    pub fn by_name(name: &str) -> Option<u8> {
+        NAMES.iter().find(|(own, _)| *own == name).map(|(_, number)| *number)
+    }
+
+    /// The name of a protocol among these, in lower case.
+    pub fn name_of(number: u8) -> Option<&'static str> {
+        NAMES.iter().find(|(_, own)| *own == number).map(|(name, _)| *name)
+    }
 }
 
 /// TCP flags (RFC 9293 §3.1), as bits of [`Headers::tcp_flags`].

@@ -25,18 +25,14 @@ impl FlowWords {
 
     /// The headers of a packet of it, or what is wrong.
     pub fn headers(&self) -> Result<Headers, String> {
-        let number = match self.protocol.as_str() {
-            "tcp" => protocol::TCP,
-            "udp" => protocol::UDP,
-            "sctp" => protocol::SCTP,
-            "dccp" => protocol::DCCP,
-            other => other.parse().map_err(|_| {
-                format!(
-                    "`{other}` is no protocol: give tcp, udp, sctp, dccp, or the number of one without ports"
-                )
-            })?,
-        };
-        let has_ports = matches!(number, protocol::TCP | protocol::UDP | protocol::SCTP | protocol::DCCP);
+        let has_ports =
+            |number| matches!(number, protocol::TCP | protocol::UDP | protocol::SCTP | protocol::DCCP);
+        let name = self.protocol.as_str();
+        let named = protocol::by_name(name).filter(|number| has_ports(*number));
+        let number = named.or_else(|| name.parse().ok()).ok_or_else(|| {
+            format!("`{name}` is no protocol: give tcp, udp, sctp, dccp, or the number of one without ports")
+        })?;
+        let has_ports = has_ports(number);
         if matches!(number, protocol::ICMP | protocol::ICMPV6) {
             return Err(
                 "ICMP goes with the connection that it tells of, or by its identifier: ask for a connection"

@@ -51,16 +51,8 @@ impl FlowFilter {
 }
 
 fn number_of(name: &str) -> Result<u8, String> {
-    Ok(match name {
-        "tcp" => protocol::TCP,
-        "udp" => protocol::UDP,
-        "icmp" => protocol::ICMP,
-        "icmpv6" => protocol::ICMPV6,
-        "sctp" => protocol::SCTP,
-        "dccp" => protocol::DCCP,
-        other => other.parse().map_err(|_| {
-            format!("`{other}` is no protocol: give tcp, udp, icmp, icmpv6, sctp, dccp, or a number to 255")
-        })?,
+    protocol::by_name(name).or_else(|| name.parse().ok()).ok_or_else(|| {
+        format!("`{name}` is no protocol: give tcp, udp, icmp, icmpv6, sctp, dccp, or a number to 255")
     })
 }
 

@@ -403,16 +403,7 @@ fn protocol_of(headers: &Headers) -> String {
 
 /// The name of an IP protocol, or its number.
 pub(super) fn protocol_name(number: u8) -> String {
-    let name = match number {
-        protocol::TCP => "tcp",
-        protocol::UDP => "udp",
-        protocol::ICMP => "icmp",
-        protocol::ICMPV6 => "icmpv6",
-        protocol::SCTP => "sctp",
-        protocol::DCCP => "dccp",
-        number => return number.to_string(),
-    };
-    name.to_owned()
+    protocol::name_of(number).map_or_else(|| number.to_string(), str::to_owned)
 }
 
 /// Nanoseconds in seconds, to the last digit that is not 0.

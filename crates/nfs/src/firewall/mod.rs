@@ -122,7 +122,8 @@ mod tests;
 
 pub use meta::Meta;
 pub use options::Options;
-pub use rule::Action;
+pub use rule::{Action, FLAGS};
+pub use rules::MEMBERS_MAX;
 pub use state::State;
 
 use meta::{ERROR, FLOW, LATER_FRAGMENT, UNTRACKED};

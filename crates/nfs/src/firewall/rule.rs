@@ -51,8 +51,8 @@ const STATES: [(&str, States); 5] = [
     ("untracked", States::UNTRACKED),
 ];
 
-/// Names of TCP flags. CWR is not here: what is read of a packet has another bit in its place.
-const FLAGS: [(&str, u8); 7] = [
+/// Names of TCP flags in rules, with their bits. CWR is not here: what is read of a packet has another bit in its place.
+pub const FLAGS: [(&str, u8); 7] = [
     ("fin", tcp_flags::FIN),
     ("syn", tcp_flags::SYN),
     ("rst", tcp_flags::RST),

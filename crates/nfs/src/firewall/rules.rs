@@ -19,7 +19,7 @@ pub(super) const RULES_MAX: usize = 10_000;
 /// The most named sets.
 pub(super) const SETS_MAX: usize = 100;
 /// The most prefixes of a set.
-pub(super) const MEMBERS_MAX: usize = 1_000_000;
+pub const MEMBERS_MAX: usize = 1_000_000;
 /// The most ranges of addresses that all rules ask for: each rule that names a set has them once more.
 pub(super) const RANGES_MAX: usize = 4_000_000;
 

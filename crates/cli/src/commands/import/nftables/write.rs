@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use nfs::firewall::{FLAGS, MEMBERS_MAX};
 use wire::{Addr, protocol, tcp_flags};
 
 use super::matches::{Sides, WITH_PORTS};
@@ -13,20 +14,9 @@ use crate::output::printable;
 
 /// More prefixes than these get a set of their own.
 const INLINE_MAX: usize = 8;
-/// The most prefixes of a set of `firewall`.
-const PREFIXES_MAX: usize = nf::prefix::PREFIXES_MAX;
 
 const ESTABLISHED: u8 = 1;
 const CWR: u8 = tcp_flags::CWR;
-const FLAGS: [(&str, u8); 7] = [
-    ("fin", tcp_flags::FIN),
-    ("syn", tcp_flags::SYN),
-    ("rst", tcp_flags::RST),
-    ("psh", tcp_flags::PSH),
-    ("ack", tcp_flags::ACK),
-    ("urg", tcp_flags::URG),
-    ("ece", tcp_flags::ECE),
-];
 
 /// Writes decisions as rules.
 pub struct Writer<'a> {
@@ -271,7 +261,7 @@ impl<'a> Writer<'a> {
         }
         if let Some(name) = self.known.get(own).cloned() {
             let prefixes = prefixes(own);
-            if prefixes.len() <= PREFIXES_MAX {
+            if prefixes.len() <= MEMBERS_MAX {
                 self.used.insert(name.clone(), prefixes);
                 return vec![format!("@{name}")];
             }
@@ -281,7 +271,7 @@ impl<'a> Writer<'a> {
             return vec![prefixes.join(",")];
         }
         let mut names = Vec::new();
-        for part in prefixes.chunks(PREFIXES_MAX) {
+        for part in prefixes.chunks(MEMBERS_MAX) {
             let same = self.used.iter().find(|(_, own)| *own == part).map(|(name, _)| name.clone());
             let name = same.unwrap_or_else(|| {
                 let mut numbers = (1..).map(|number| format!("addresses-{number}"));
@@ -349,13 +339,10 @@ fn protocols(region: &Region) -> Vec<(String, Option<u8>)> {
     if region.is_any(Dim::Protocol) {
         return vec![("any".to_owned(), None)];
     }
-    let name = |number: u8| match number {
-        protocol::TCP => "tcp".to_owned(),
-        protocol::UDP => "udp".to_owned(),
-        protocol::ICMPV6 => "icmpv6".to_owned(),
-        protocol::SCTP => "sctp".to_owned(),
-        protocol::DCCP => "dccp".to_owned(),
-        number => number.to_string(),
+    // `icmp` of a rule is that of either IP version.
+    let name = |number: u8| match protocol::name_of(number) {
+        Some(name) if number != protocol::ICMP => name.to_owned(),
+        _ => number.to_string(),
     };
     (0..=255_u8)
         .filter(|number| numbers.contains((*number).into()))
