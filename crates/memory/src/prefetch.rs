@@ -24,8 +24,7 @@ impl Reach {
         *REACH.get_or_init(|| Reach::of_family(family()))
     }
 
-    /// Has tables that are made from here on ask so, whatever the processor is. `false`: it was decided before, for the
-    /// whole process.
+    /// Has tables of this process ask so, whatever the processor is. `false`: it was decided before.
     pub fn prefer(self) -> bool {
         REACH.set(self).is_ok()
     }

@@ -98,7 +98,7 @@ impl<K: FlowKey> FlowTable<K> {
     /// First pass: asks for the buckets of packets. Bit *i* of `packets` stands for entry *i* of `wanted`.
     #[inline]
     pub fn ask(&self, packets: u64, wanted: &[Wanted]) {
-        match self.reach() {
+        match Reach::here() {
             Reach::Near => self.ask_to::<true>(packets, wanted),
             Reach::Far => self.ask_to::<false>(packets, wanted),
         }
@@ -116,7 +116,7 @@ impl<K: FlowKey> FlowTable<K> {
     /// Second pass: reads the buckets, and asks for the blocks that may be the packets' flows'.
     #[inline]
     pub fn candidates(&self, packets: u64, wanted: &[Wanted], slots: &mut [Slot; BATCH_MAX]) {
-        match self.reach() {
+        match Reach::here() {
             Reach::Near => self.candidates_to::<true>(packets, wanted, slots),
             Reach::Far => self.candidates_to::<false>(packets, wanted, slots),
         }
@@ -195,13 +195,13 @@ impl<K: FlowKey> FlowTable<K> {
     /// Second pass of one packet: the block that may be its flow's.
     #[inline(always)]
     pub fn candidate(&self, hash: u32) -> Slot {
-        match self.reach() {
+        match Reach::here() {
             Reach::Near => self.candidate_to::<true>(hash),
             Reach::Far => self.candidate_to::<false>(hash),
         }
     }
 
-    /// As [`FlowTable::candidate`], for loops that were chosen by [`FlowTable::reach`].
+    /// As [`FlowTable::candidate`], for loops that were chosen by [`Reach::here`](memory::Reach::here).
     #[inline(always)]
     pub fn candidate_to<const NEAR: bool>(&self, hash: u32) -> Slot {
         self.candidate_among::<NEAR>(hash, self.blocks.lines_ahead())

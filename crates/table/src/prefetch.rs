@@ -8,29 +8,23 @@ use crate::slot::Slot;
 use crate::table::FlowTable;
 
 impl<K: FlowKey> FlowTable<K> {
-    /// How its lines are asked for.
-    #[inline]
-    pub fn reach(&self) -> Reach {
-        self.reach
-    }
-
     /// Asks for the line of a hash's bucket.
     #[inline(always)]
     pub fn prefetch_bucket(&self, hash: u32) {
-        match self.reach {
+        match Reach::here() {
             Reach::Near => self.prefetch_bucket_to::<true>(hash),
             Reach::Far => self.prefetch_bucket_to::<false>(hash),
         }
     }
 
-    /// As [`FlowTable::prefetch_bucket`], for loops that were chosen by [`FlowTable::reach`].
+    /// As [`FlowTable::prefetch_bucket`], for loops that were chosen by [`Reach::here`](memory::Reach::here).
     #[inline(always)]
     pub fn prefetch_bucket_to<const NEAR: bool>(&self, hash: u32) {
         prefetch_lines_to::<NEAR>(self.buckets.as_ptr().wrapping_add(self.primary(hash)).cast(), 1);
     }
 
     /// Takes the place of the first pass for a packet that comes with the number of its flow's block: asks for that
-    /// block, for loops that were chosen by [`FlowTable::reach`]. There need be no such block.
+    /// block, for loops that were chosen by [`Reach::here`](memory::Reach::here). There need be no such block.
     #[inline(always)]
     pub fn prefetch_block_to<const NEAR: bool>(&self, said: Slot) {
         self.blocks.prefetch::<NEAR>(said.0);

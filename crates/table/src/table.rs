@@ -9,7 +9,7 @@ use crate::error::OutOfMemory;
 use crate::slot::Slot;
 use crate::watermark::Watermark;
 use memory::Array;
-use memory::{LINE_BYTES, Reach};
+use memory::LINE_BYTES;
 
 /// The most flows that one table holds: block indices and bucket numbers fit in 32 bits with room.
 pub const MAX_FLOWS: usize = 1 << 26;
@@ -101,7 +101,6 @@ pub struct FlowTable<K> {
     maintained_ns: u64,
     when_full: WhenFull,
     hasher: Hasher,
-    pub(crate) reach: Reach,
 }
 
 impl<K: FlowKey> FlowTable<K> {
@@ -166,7 +165,6 @@ impl<K: FlowKey> FlowTable<K> {
             maintained_ns: 0,
             when_full,
             hasher,
-            reach: Reach::here(),
         })
     }
 

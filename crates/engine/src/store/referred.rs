@@ -29,7 +29,7 @@ impl<K: FlowKey> KeyGroup<K> {
         said: u64,
         batch: &Batch,
     ) -> u64 {
-        match self.table.reach() {
+        match Reach::here() {
             Reach::Near => self.locate_in_to::<true>(by_shard, parts, said, batch),
             Reach::Far => self.locate_in_to::<false>(by_shard, parts, said, batch),
         }

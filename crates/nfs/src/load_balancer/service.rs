@@ -8,7 +8,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use nf::{OptionError, hash_bytes};
-use wire::{Addr, Edits, protocol};
+use wire::{Addr, Edits, Fields, protocol};
 use zerocopy::{Immutable, IntoBytes};
 
 use super::judge::{BackendRule, ServiceRule};
@@ -159,8 +159,9 @@ fn by_backend(services: &[Service]) -> Result<BySocket<(Addr, u16)>, OptionError
                  ports an answer has to come; give it one address and port"
             ));
         };
-        for Backend { what, has_addr, .. } in &service.backends {
-            if *has_addr {
+        for backend in &service.backends {
+            let Backend { what, .. } = backend;
+            if backend.has_addr() {
                 sockets.push(((what.addr, what.port, protocol), (vip, port)));
             }
         }
@@ -207,8 +208,6 @@ pub(super) struct Backend {
     state: BackendState,
     /// Its hash if flows that it has stay with it, else a number that is no flow's: so one comparison says both.
     kept_id: u64,
-    has_addr: bool,
-    has_mac: bool,
 }
 
 /// What tells one backend from another.
@@ -280,9 +279,9 @@ impl Service {
     /// As the chain file has it, with those backends that take new flows, and all that answer.
     pub(super) fn rule(&self) -> ServiceRule {
         let backend = |backend: &Backend| BackendRule {
-            addr: backend.has_addr.then_some(backend.what.addr),
+            addr: backend.has_addr().then_some(backend.what.addr),
             port: (backend.what.port != 0).then_some(backend.what.port),
-            mac: backend.has_mac.then_some(backend.what.mac),
+            mac: backend.edits.dst_mac(),
             weight: backend.weight.into(),
         };
         let taking = self.backends.iter().filter(|backend| backend.state == BackendState::Active);
@@ -297,7 +296,7 @@ impl Service {
             protocol: self.protocol,
             backends: taking.map(backend).collect(),
             answering: {
-                let answering = self.backends.iter().filter(|backend| backend.has_addr);
+                let answering = self.backends.iter().filter(|backend| backend.has_addr());
                 answering.map(|backend| (backend.what.addr, backend.what.port)).collect()
             },
         }
@@ -430,9 +429,12 @@ impl Backend {
             weight,
             state,
             kept_id: if state == BackendState::Down { u64::MAX } else { id.into() },
-            has_addr: address.is_some(),
-            has_mac: mac.is_some(),
         })
+    }
+
+    /// Whether it is told by an address, and not by its MAC address alone.
+    fn has_addr(&self) -> bool {
+        self.edits.fields().contains(Fields::DST_ADDR)
     }
 
     /// Whether flows that it has stay with it.

@@ -197,7 +197,7 @@ impl LookUps {
     /// All three passes.
     #[inline(always)]
     fn find(&mut self, table: &FlowTable<SrcAddr>, keys: &[SrcAddr]) -> u64 {
-        match table.reach() {
+        match Reach::here() {
             Reach::Near => self.find_to::<true>(table, keys),
             Reach::Far => self.find_to::<false>(table, keys),
         }

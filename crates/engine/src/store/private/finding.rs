@@ -11,7 +11,7 @@ impl<K: FlowKey> KeyGroup<K> {
     /// Finds the keys, asks for their buckets.
     #[inline]
     pub(in crate::store) fn hash(&mut self, packets: u64, batch: &Batch) {
-        match self.table.reach() {
+        match Reach::here() {
             Reach::Near => self.hash_to::<true>(packets, batch),
             Reach::Far => self.hash_to::<false>(packets, batch),
         }
