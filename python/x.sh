@@ -77,7 +77,7 @@ case ${2:-test} in
         # From the folder of the tests, so that the wheel is imported and not the sources.
         (cd python/tests && "$venv/bin/python" -m pytest -q -p no:cacheprovider --rootdir .. --config-file ../pyproject.toml .)
         (cd python/tests && "$venv/bin/mypy" --config-file ../pyproject.toml --cache-dir "$build/python/mypy" typed.py)
-        # The stub of the compiled part beside what is compiled.
+        # The stub says what the compiled part has, and nothing else.
         (cd python/tests && "$venv/bin/stubtest" paceline._native --mypy-config-file ../pyproject.toml)
         "$venv/bin/mypy" --config-file python/pyproject.toml --cache-dir "$build/python/mypy" -p paceline
         ;;

@@ -39,20 +39,20 @@ class Table:
         return [name for name, _ in self._native.columns()]
 
     def to_polars(self) -> polars.DataFrame:
-        """The table as polars has it, which must be installed."""
+        """A polars DataFrame with the same rows. It takes polars."""
         import polars
 
         frame = polars.DataFrame(self)
         return frame
 
     def to_pyarrow(self) -> pyarrow.Table:
-        """The table as pyarrow has it, which must be installed."""
+        """A pyarrow Table with the same rows. It takes pyarrow."""
         import pyarrow
 
         return pyarrow.table(self)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The table as pandas has it, which must be installed, with pyarrow: pandas copies columns that are not Arrow's."""
+        """A pandas DataFrame with the same rows. It takes pandas and pyarrow; pandas copies columns that are not Arrow's."""
         import pandas
 
         return pandas.DataFrame(self.to_pyarrow().to_pandas())
