@@ -54,7 +54,7 @@ fn assert_all_take_part(chain: &Chain, runs: &[InWays<'_>]) {
             ran.extend(compared.verified.changes.phases.iter().map(|change| change.strategy));
         });
     }
-    let can_run = Candidates::new(chain, 2).all.into_iter().map(|choice| choice.spreading.name());
+    let can_run = Candidates::new(chain, 2, &ALL).all.into_iter().map(|choice| choice.model.name);
     assert_eq!(ran, can_run.collect(), "what could take part did");
 }
 

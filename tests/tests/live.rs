@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use engine::strategies::{AUTO, Candidates, RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE, Strategy};
+use engine::strategies::{ALL, AUTO, Candidates, RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE, Strategy};
 use engine::{Chain, Egress, Plan, Progress, Seen, guests, replay_capture, run_live};
 use io::capture::CaptureReader;
 use io::{Closed, Fate, Foreign, Frame, Pool, Port, Received};
@@ -205,7 +205,7 @@ fn strategies_that_take_over_answer_as_one_core_does() {
                 assert_eq!((left.len(), different), (expected.len(), None), "{name} {input} {cores} {every}");
             }
         }
-        let can_run = Candidates::new(&chain, 2).all.into_iter().map(|choice| choice.spreading.name());
+        let can_run = Candidates::new(&chain, 2, &ALL).all.into_iter().map(|choice| choice.model.name);
         assert_eq!(ran, can_run.collect(), "{name}: what could take part did");
     }
 }

@@ -62,9 +62,21 @@ impl Lan {
     /// Starts the program in the middle with more arguments, and waits until it runs.
     pub fn start_with(&self, strategy: &str, cores: &str, more: &[&str]) -> Run {
         let mut command = self.gateway.command(env!("CARGO_BIN_EXE_paceline"));
-        command.current_dir(root()).args(["run", &self.folder.file("track.toml"), "--inside", "in"]);
-        command.args(["--outside", "out", "--json", "-", "--strategy", strategy, "--cores", cores]);
-        command.args(["--control", &self.socket()]).args(more);
+        command.args(self.arguments(strategy, cores)).args(["--json", "-"]).args(more);
+        self.started(command)
+    }
+
+    /// What a program is given to run in the middle.
+    pub fn arguments(&self, strategy: &str, cores: &str) -> Vec<String> {
+        let (chain, socket) = (self.folder.file("track.toml"), self.socket());
+        let arguments = ["run", &chain, "--inside", "in", "--outside", "out", "--control", &socket];
+        let arguments = arguments.into_iter().chain(["--strategy", strategy, "--cores", cores]);
+        arguments.map(str::to_owned).collect()
+    }
+
+    /// Starts a command of the middle, and waits until it runs.
+    pub fn started(&self, mut command: Command) -> Run {
+        command.current_dir(root());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut run = Run(Some(child));
         let stderr = run.0.as_mut().and_then(|child| child.stderr.as_mut()).expect("piped");

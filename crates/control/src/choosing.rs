@@ -10,68 +10,22 @@
 
 use std::fmt;
 
+use crate::rates::{self, Learning, Load, RateModel};
 use crate::relief::replay_sixteenths;
-use crate::throughput::{Costs, busiest_shares, promoted_shares, shards_share};
-
-/// What spreads packets over cores, as far as the model tells ways apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spreading {
-    /// One core gets all.
-    Single,
-    /// A hash picks the core.
-    Rss,
-    /// A hash picks the core, and entries of the indirection table follow the load.
-    Rsspp,
-    /// Packets go to cores in turn, and each steps all of them.
-    Scr,
-    /// Packets go to cores in turn by one queue that all cores take them from, and each core steps all packets.
-    ScrTurns,
-    /// A hash picks the core. Shards of flows follow the load, and cores have others step some of theirs.
-    Dyssect,
-    /// A hash picks the core, but packets of the largest flows go to cores in turn, and each steps all of those.
-    Hybrid,
-}
+use crate::throughput::Costs;
 
 /// A way to run a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// How packets are spread.
-    pub spreading: Spreading,
-    /// Over how many cores.
+    /// What the strategy is expected to do.
+    pub model: &'static RateModel,
+    /// On how many cores.
     pub cores: usize,
-}
-
-impl Spreading {
-    /// How many there are: these and `Single`.
-    const COUNT: usize = Spreading::OF_SEVERAL.len() + 1;
-
-    /// All that spread packets over several cores.
-    pub const OF_SEVERAL: [Spreading; 6] = [
-        Spreading::Rss,
-        Spreading::Rsspp,
-        Spreading::Dyssect,
-        Spreading::Scr,
-        Spreading::ScrTurns,
-        Spreading::Hybrid,
-    ];
-
-    /// The strategy's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Spreading::Single => "single",
-            Spreading::Rss => "rss",
-            Spreading::Rsspp => "rsspp",
-            Spreading::Scr => "scr",
-            Spreading::ScrTurns => "scr-turns",
-            Spreading::Dyssect => "dyssect",
-            Spreading::Hybrid => "hybrid",
-        }
-    }
 }
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} on {}", self.spreading.name(), self.cores)
+        write!(f, "{} on {}", self.model.name, self.cores)
     }
 }
 
@@ -180,9 +134,9 @@ pub struct Chooser {
     beside: Beside,
     /// How much longer cores are busy under a strategy than the model predicts, since flows move or traffic comes in bursts: a factor
     /// for each that has run. While packets are lost cores count as busy all the time.
-    excess: [Option<f64>; Spreading::COUNT],
+    excess: Vec<(&'static RateModel, Option<f64>)>,
     /// What has promised more, and in how many epochs.
-    ahead: Option<(Spreading, u32)>,
+    ahead: Option<(&'static RateModel, u32)>,
 }
 
 impl Chooser {
@@ -191,6 +145,13 @@ impl Chooser {
 
     /// Among `choices`, of which `now` runs, for a hash that points to so many `entries`.
     pub fn new(choices: Vec<Choice>, now: Choice, entries: usize) -> Chooser {
+        // Nothing is allocated while packets come.
+        let mut excess: Vec<(&'static RateModel, Option<f64>)> = Vec::new();
+        for choice in choices.iter().chain([&now]) {
+            if !excess.iter().any(|(model, _)| *model == choice.model) {
+                excess.push((choice.model, None));
+            }
+        }
         Chooser {
             choices,
             now,
@@ -200,7 +161,7 @@ impl Chooser {
             told_ns: None,
             guessed_sixteenths: replay_sixteenths(1, false),
             beside: Beside::default(),
-            excess: [None; Spreading::COUNT],
+            excess,
             ahead: None,
         }
     }
@@ -233,7 +194,7 @@ impl Chooser {
     }
 
     /// What has promised enough more to change to, and in how many epochs, one after the other, up to now.
-    pub fn ahead(&self) -> Option<(Spreading, u32)> {
+    pub fn ahead(&self) -> Option<(&'static RateModel, u32)> {
         self.ahead
     }
 
@@ -269,30 +230,31 @@ impl Chooser {
         let of_core = |core: &Work| core.busy_ns as f64 / core.packets as f64;
         let each_ns = cores.iter().filter(had_work).map(of_core).fold(f64::INFINITY, f64::min);
         let others = self.now.cores.saturating_sub(1) as f64;
-        let writing_ns = match self.now.spreading {
-            Spreading::ScrTurns => self.costs().writing_ns(),
+        let learning = self.now.model.learning;
+        let writing_ns = match learning {
+            Learning::Replays { writes_history: true } => self.costs().writing_ns(),
             _ => 0.0,
         };
-        match (self.now.spreading, self.packet_ns) {
-            (Spreading::Scr | Spreading::ScrTurns, Some(packet_ns)) if others > 0.0 => {
+        match (learning, self.packet_ns) {
+            (Learning::Replays { .. }, Some(packet_ns)) if others > 0.0 => {
                 let replay_ns = ((each_ns - writing_ns - packet_ns) / others).max(packet_ns / 100.0);
                 smooth(&mut self.replay_ns, replay_ns);
             }
-            (Spreading::Scr | Spreading::ScrTurns, None) if others > 0.0 => {
+            (Learning::Replays { .. }, None) if others > 0.0 => {
                 let packet_ns = (each_ns - writing_ns).max(each_ns / 2.0) / (1.0 + others * REPLAY);
                 self.packet_ns = Some(packet_ns);
             }
             // What is told takes its time on all cores.
-            (Spreading::Hybrid, Some(packet_ns)) => {
+            (Learning::Promotions, Some(packet_ns)) => {
                 let busy_ns: u64 = cores.iter().map(|core| core.busy_ns).sum();
-                let replays = others * self.promoted(self.now.cores).0;
+                let replays = others * self.load().promoted(self.now.cores).0;
                 if replays >= REPLAYS {
                     let told_ns = (busy_ns as f64 / packets as f64 - packet_ns) / replays;
                     smooth(&mut self.told_ns, told_ns.max(packet_ns / 100.0));
                 }
             }
             // A packet's time has what moves cost in it.
-            (Spreading::Rsspp | Spreading::Dyssect, Some(_)) | (Spreading::Hybrid, None) => {}
+            (Learning::Moves, Some(_)) | (Learning::Promotions, None) => {}
             _ => smooth(&mut self.packet_ns, each_ns),
         }
         if self.packet_ns.is_some() {
@@ -304,45 +266,41 @@ impl Chooser {
     fn learn_excess(&mut self, packets: u64, each_ns: f64, cores: &[Work], Span { elapsed_ns, lost }: Span) {
         let is_full = lost as f64 > LOST * (packets + lost) as f64;
         let full_ns = if is_full { elapsed_ns as f64 } else { 0.0 };
-        let busiest_ns = match self.now.spreading {
-            Spreading::Rsspp | Spreading::Dyssect => {
-                cores.iter().map(|core| core.packets).max().unwrap_or(0) as f64 * each_ns
-            }
-            Spreading::Hybrid => cores.iter().map(|core| core.busy_ns).max().unwrap_or(0) as f64,
+        let busiest_ns = match self.now.model.learning {
+            Learning::Moves => cores.iter().map(|core| core.packets).max().unwrap_or(0) as f64 * each_ns,
+            Learning::Promotions => cores.iter().map(|core| core.busy_ns).max().unwrap_or(0) as f64,
             // Nothing moves: what costs and shares are taken for comes from how long cores are busy.
-            Spreading::Single | Spreading::Rss | Spreading::Scr | Spreading::ScrTurns => 0.0,
+            Learning::Packets | Learning::Replays { .. } => 0.0,
         };
         let aim_ns = packets as f64 * 1e3 / self.ideal_mpps(self.now);
         let factor = (full_ns.max(busiest_ns) / aim_ns.max(1.0)).max(1.0);
-        let now = self.now.spreading as usize;
-        let known = self.excess_of(self.now.spreading);
+        let now = self.now.model;
+        let known = self.excess_of(now);
         // Traffic changes: some day another strategy is worth another try.
         let usual = self.usual_excess();
-        for (of, excess) in self.excess.iter_mut().enumerate().filter(|(of, _)| *of != now) {
-            let aim = if of == Spreading::Rss as usize { 1.0 } else { usual };
+        for (model, excess) in &mut self.excess {
+            if *model == now {
+                *excess = Some((known + factor) / 2.0);
+                continue;
+            }
+            let aim = if **model == rates::RSS { 1.0 } else { usual };
             excess.iter_mut().for_each(|excess| *excess += (aim - *excess) / 100.0);
         }
-        self.excess[now] = Some((known + factor) / 2.0);
     }
 
     /// What `rss` loses, where nothing moves, others are expected to lose as long as they have not run: the machine may be the
     /// reason, or bursts.
     fn usual_excess(&self) -> f64 {
-        self.excess[Spreading::Rss as usize].unwrap_or(1.0)
+        self.known_excess(&rates::RSS).unwrap_or(1.0)
     }
 
-    fn excess_of(&self, spreading: Spreading) -> f64 {
-        self.excess[spreading as usize].unwrap_or_else(|| self.usual_excess())
+    fn excess_of(&self, model: &RateModel) -> f64 {
+        self.known_excess(model).unwrap_or_else(|| self.usual_excess())
     }
 
-    /// Which entry has which core as long as none moves.
-    fn owners(&self, cores: usize) -> Vec<u16> {
-        (0..self.loads.len()).map(|entry| (entry % cores) as u16).collect()
-    }
-
-    /// What would be promoted on so many cores: see [`promoted_shares`].
-    fn promoted(&self, cores: usize) -> (f64, f64) {
-        promoted_shares(&self.owners(cores), &self.loads, cores, self.guessed_sixteenths)
+    /// `None` of what has not run.
+    fn known_excess(&self, model: &RateModel) -> Option<f64> {
+        self.excess.iter().find(|(of, _)| *of == model)?.1
     }
 
     /// What the costs are taken for.
@@ -353,36 +311,25 @@ impl Chooser {
         Costs { dispatch_ns: packet_ns, compute_ns: 0.0, replay_ns, carry_ns, sequencer_ns }
     }
 
-    /// Share of the busiest of so many cores, under RSS and under RSS++.
-    fn shares(&self, cores: usize) -> (f64, f64) {
-        busiest_shares(&mut self.owners(cores), &self.loads, cores)
+    /// What rates are predicted from.
+    fn load(&self) -> Load<'_> {
+        Load {
+            costs: self.costs(),
+            told_ns: self.told_ns,
+            packets: &self.loads,
+            replay_sixteenths: self.guessed_sixteenths,
+        }
     }
 
     /// The rate predicted for a choice, million packets per second.
     pub fn predict(&self, choice: Choice) -> f64 {
-        self.ideal_mpps(choice) / self.excess_of(choice.spreading)
+        self.ideal_mpps(choice) / self.excess_of(choice.model)
     }
 
     /// The rate predicted for a choice, million packets per second, if flows were where they should be, to move
     /// them cost nothing, and packets came evenly.
-    fn ideal_mpps(&self, Choice { spreading, cores }: Choice) -> f64 {
-        let costs = self.costs();
-        match spreading {
-            Spreading::Single => costs.single_mpps(),
-            Spreading::Rss => costs.sharded_mpps(self.shares(cores).0),
-            Spreading::Rsspp => costs.sharded_mpps(self.shares(cores).1),
-            Spreading::Dyssect => costs.sharded_mpps(shards_share(&self.loads, cores)),
-            Spreading::Scr => costs.scr_mpps(cores),
-            Spreading::ScrTurns => costs.turns_mpps(cores),
-            Spreading::Hybrid => self.hybrid_mpps(cores),
-        }
-    }
-
-    /// The rate of `hybrid` where what is promoted is what should be.
-    fn hybrid_mpps(&self, cores: usize) -> f64 {
-        let costs = self.costs();
-        let replay_ns = self.told_ns.unwrap_or(costs.replay_ns);
-        Costs { replay_ns, ..costs }.hybrid_mpps(cores, self.promoted(cores))
+    fn ideal_mpps(&self, Choice { model, cores }: Choice) -> f64 {
+        (model.mpps)(&self.load(), cores)
     }
 
     /// What a choice is worth: its rate, and a little less for each core that it takes.
@@ -406,17 +353,17 @@ impl Chooser {
             return None;
         }
         let epochs = match self.ahead {
-            Some((spreading, epochs)) if spreading == to.spreading => epochs + 1,
+            Some((model, epochs)) if model == to.model => epochs + 1,
             _ => 1,
         };
-        self.ahead = Some((to.spreading, epochs));
+        self.ahead = Some((to.model, epochs));
         if epochs < LASTING {
             return None;
         }
         (self.now, self.ahead) = (to, None);
         let costs = self.costs();
-        let measured_ns = match to.spreading {
-            Spreading::Hybrid => self.told_ns,
+        let measured_ns = match to.model.learning {
+            Learning::Promotions => self.told_ns,
             _ => self.replay_ns,
         };
         Some(Decision {
@@ -427,7 +374,7 @@ impl Chooser {
             packet_ns: costs.packet_ns(),
             replay_ns: measured_ns.unwrap_or(costs.replay_ns),
             has_measured_replay: measured_ns.is_some(),
-            busiest_share: self.shares(to.cores).0,
+            busiest_share: self.load().shares(to.cores).0,
         })
     }
 }

@@ -25,6 +25,7 @@ mod migration;
 mod offloading;
 mod placement;
 mod promotion;
+pub mod rates;
 mod relief;
 mod solver;
 mod solvers;
@@ -33,13 +34,14 @@ mod sync;
 mod throughput;
 
 pub use balancer::Balancer;
-pub use choosing::{Choice, Chooser, Decision, Epoch, Span, Spreading, Work};
+pub use choosing::{Choice, Chooser, Decision, Epoch, Span, Work};
 #[cfg(all(feature = "highs", not(feature = "loom")))]
 pub use highs::Highs;
 pub use migration::{Message, Migration, Order, Orders, migration};
 pub use offloading::{Event, Offloading, Route, Todo, offloading};
 pub use placement::{Buckets, Caps, Placement, REGULAR_BUCKETS, utilisation_for};
 pub use promotion::{Change, Changes, Places, Progress, Promotion, Status, Step, promotion};
+pub use rates::RateModel;
 pub use relief::{Burden, NoRelief, Part, Relief, replay_sixteenths};
 pub use solver::{Answer, Goal, Greedy, Guarded, Question, Solver};
 pub use solvers::{NoWorse, SolverKind};

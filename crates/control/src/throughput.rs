@@ -166,7 +166,7 @@ pub fn shards_share(loads: &[u64], cores: usize) -> f64 {
 /// As many as `dyssect` has where nothing else is said.
 const SHARDS: usize = 16;
 
-fn busiest_share(owners: &[u16], loads: &[u64], cores: usize) -> f64 {
+pub(crate) fn busiest_share(owners: &[u16], loads: &[u64], cores: usize) -> f64 {
     let mut of_core = vec![0; cores];
     owners.iter().zip(loads).for_each(|(owner, load)| of_core[usize::from(*owner)] += load);
     let all: u64 = loads.iter().sum();

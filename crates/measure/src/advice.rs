@@ -15,14 +15,14 @@ const DOUBTFUL: f64 = 0.1;
 
 type Rate = fn(&ForecastPoint) -> Option<f64>;
 
-/// The strategies on several cores that tables have a column for, the plainest first; after them [`Forecast::BEYOND`].
+/// The strategies on several cores that tables have a column for, the plainest first; after them [`Forecast::beyond`].
 const RATES: [(&str, Rate); 3] =
     [("rss", |point| point.rss_mpps), ("rsspp", |point| point.rsspp_mpps), ("scr", |point| point.scr_mpps)];
 
 /// What one strategy does on the cores that are worth having under it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Advised {
-    strategy: &'static str,
+struct Advised<'a> {
+    strategy: &'a str,
     cores: usize,
     mpps: f64,
 }
@@ -56,9 +56,8 @@ pub(crate) fn advise(forecast: &Forecast) -> Advice {
 fn fastest(forecast: &Forecast) -> Option<Fastest> {
     let point = forecast.points.last().filter(|point| point.cores > 1)?;
     let rates = RATES.iter().filter_map(|(strategy, rate)| Some((*strategy, rate(point)?)));
-    let beyond = Forecast::BEYOND
-        .iter()
-        .filter_map(|strategy| Some((*strategy, forecast.rate(strategy, point.cores)?)));
+    let beyond = forecast.beyond().into_iter();
+    let beyond = beyond.filter_map(|strategy| Some((strategy, forecast.rate(strategy, point.cores)?)));
     let rates = rates.chain(beyond);
     let (strategy, mpps) =
         rates.reduce(|best, next| if shown(next.1) > shown(best.1) { next } else { best })?;
@@ -71,7 +70,7 @@ fn shown(mpps: f64) -> f64 {
 }
 
 fn fastest_of_all(forecast: &Forecast, Fastest { strategy, cores, mpps }: &Fastest) -> String {
-    let is_exact = strategy == "scr" || Forecast::BEYOND.contains(&strategy.as_str());
+    let is_exact = strategy == "scr" || forecast.beyond().contains(&strategy.as_str());
     let but = match !is_exact && !forecast.shared.is_empty() {
         true => ", whose answers are not those of one core",
         false => "",
@@ -81,7 +80,7 @@ fn fastest_of_all(forecast: &Forecast, Fastest { strategy, cores, mpps }: &Faste
 
 /// The highest rate; of those alike the one with the fewest cores, then the plainest. Strategies under which a chain's
 /// answers are not those of one core are not chosen.
-fn choose(forecast: &Forecast) -> Advised {
+fn choose(forecast: &Forecast) -> Advised<'_> {
     let one = forecast.costs.single_mpps();
     let mut choices = vec![Advised { strategy: "single", cores: 1, mpps: one }];
     for (strategy, rate) in RATES {
@@ -94,7 +93,7 @@ fn choose(forecast: &Forecast) -> Advised {
             }));
         }
     }
-    for strategy in Forecast::BEYOND {
+    for strategy in forecast.beyond() {
         let rate = |point: &ForecastPoint| match point.cores {
             1 => Some(one),
             cores => forecast.rate(strategy, cores),
@@ -120,7 +119,7 @@ fn worth(forecast: &Forecast, rates: Vec<(usize, f64)>) -> Option<(usize, f64)> 
     rates.iter().copied().find(is_enough).filter(|(cores, _)| *cores > 1)
 }
 
-fn headline(forecast: &Forecast, choice: Advised) -> String {
+fn headline(forecast: &Forecast, choice: Advised<'_>) -> String {
     let Advised { strategy, cores, mpps } = choice;
     if cores == 1 {
         let most = forecast.points.last().map_or(1, |point| point.cores);
@@ -144,7 +143,7 @@ fn headline(forecast: &Forecast, choice: Advised) -> String {
 }
 
 /// Why this strategy and no other; nothing where the headline says it.
-fn reason(forecast: &Forecast, Advised { strategy, cores, .. }: Advised) -> Option<String> {
+fn reason(forecast: &Forecast, Advised { strategy, cores, .. }: Advised<'_>) -> Option<String> {
     if cores == 1 {
         return None;
     }

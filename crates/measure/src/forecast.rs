@@ -54,8 +54,18 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// Strategies of which nothing but [`Forecast::choices`] says what they are expected to do, the plainest first.
-    pub const BEYOND: [&str; 3] = ["scr-turns", "dyssect", "hybrid"];
+    /// Strategies of which nothing but [`Forecast::choices`] says what they are expected to do, in that order.
+    pub fn beyond(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for Fastest { strategy, .. } in &self.choices {
+            if !["single", "rss", "rsspp", "scr"].contains(&strategy.as_str())
+                && !names.contains(&strategy.as_str())
+            {
+                names.push(strategy);
+            }
+        }
+        names
+    }
 
     /// What `auto` expects of a strategy on so many cores, million packets per second; `None` where it cannot run so.
     pub fn rate(&self, strategy: &str, cores: usize) -> Option<f64> {

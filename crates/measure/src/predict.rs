@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use control::{Choice, Chooser, Costs};
-use engine::strategies::{Candidates, RSS, RSSPP, SCR};
+use engine::strategies::{Candidates, RSS, RSSPP, SCR, Strategy};
 use engine::{Chain, Plan, Sequencing};
 use io::Trace;
 use strategy::INDIRECTION_ENTRIES;
@@ -28,6 +28,8 @@ pub struct ForecastQuestion {
     pub indirection_entries: usize,
     /// See [`Forecast::cache_bytes`].
     pub cache_bytes: Option<u64>,
+    /// Strategies to choose among: those of them that have a rate model.
+    pub strategies: Vec<&'static dyn Strategy>,
 }
 
 /// Measures what packets cost on this machine, and predicts from it.
@@ -67,8 +69,7 @@ pub fn forecast(
             replica_bytes: state_bytes * cores as u64,
         }
     };
-    let (auto, choices) =
-        rest_of_auto(chain, question.max_cores, &costs, skew.as_ref().map(|skew| skew.loads()));
+    let (auto, choices) = rest_of_auto(chain, question, &costs, skew.as_ref().map(|skew| skew.loads()));
     let refused = [(RSS, sharding_refused.clone()), (RSSPP, sharding_refused), (SCR, replication_refused)];
     let refused = refused.into_iter().filter_map(|(strategy, reason)| {
         Some(RefusedStrategy { strategy: strategy.name().to_owned(), reason: reason? })
@@ -101,15 +102,16 @@ pub fn forecast(
 /// Where `auto` comes to rest, once it has measured these costs; and what it expects of each choice.
 fn rest_of_auto(
     chain: &Chain,
-    max_cores: usize,
+    question: &ForecastQuestion,
     costs: &Costs,
     loads: Option<&[u64]>,
 ) -> (Fastest, Vec<Fastest>) {
-    let Candidates { all: choices, replay_sixteenths, .. } = Candidates::new(chain, max_cores);
+    let Candidates { all: choices, replay_sixteenths, .. } =
+        Candidates::new(chain, question.max_cores, &question.strategies);
     let loads = loads.map_or_else(|| vec![0; INDIRECTION_ENTRIES], <[u64]>::to_vec);
     let chooser = Chooser::knowing(choices.clone(), choices[0], costs, loads).guessing(replay_sixteenths);
     let of = |choice: &Choice| Fastest {
-        strategy: choice.spreading.name().to_owned(),
+        strategy: choice.model.name.to_owned(),
         cores: choice.cores,
         mpps: chooser.predict(*choice),
     };

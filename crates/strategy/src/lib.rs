@@ -29,6 +29,7 @@ mod rebalancing;
 mod rsspp;
 mod spray;
 mod toeplitz;
+mod tunables;
 
 pub use active::ActiveCores;
 pub use assign::{Assign, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Move, Rss, Single};
@@ -38,3 +39,4 @@ pub use rebalancing::{Every, Rebalancing, Schedule};
 pub use rsspp::{Look, RssPlusPlus, Watcher};
 pub use spray::Spray;
 pub use toeplitz::{KEY_BYTES, SYMMETRIC_KEY, Toeplitz};
+pub use tunables::{NotTunable, Tunable, Tunables};

@@ -7,6 +7,7 @@ use engine::strategies::{Shards, Solving, Strategy};
 use engine::{Chain, Plan, SolverKind};
 use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing};
 
+use crate::args::StrategyArg;
 use crate::args::number;
 use crate::failure::Failure;
 
@@ -44,6 +45,10 @@ pub struct CardArgs {
     /// that is shorter]
     #[arg(long, value_name = "MS", value_parser = positive, requires = "solver")]
     pub solver_deadline_ms: Option<f64>,
+    /// Set a number that the strategy declares, such as a strategy of your own; can be given more than once. `paceline ctl tune` lists
+    /// them for a run on interfaces
+    #[arg(long, value_name = "NAME=VALUE", value_parser = tuning)]
+    pub tune: Vec<(String, u64)>,
 }
 
 /// Who decides which core has which shard.
@@ -67,6 +72,12 @@ impl CardArgs {
         cores: usize,
     ) -> Result<Plan, Failure> {
         let mut plan = Plan::new(chain, strategy, cores).map_err(Failure::usage)?;
+        plan.candidates = StrategyArg::all_steady();
+        for (name, value) in &self.tune {
+            plan.tunables.set(name, *value).map_err(|why| {
+                Failure::usage(format!("--tune {name}={value}: strategy `{}`: {why}", strategy.name()))
+            })?;
+        }
         if let Some(rebalancing) = self.rebalancing(plan.rebalancing.unwrap_or_default()) {
             if plan.rebalancing.is_none() {
                 return Err(Failure::usage(format!(
@@ -172,6 +183,13 @@ fn solver(text: &str) -> Result<Solver, String> {
 fn shards(text: &str) -> Result<Shards, String> {
     let shards = text.parse().ok().and_then(Shards::new);
     shards.ok_or_else(|| format!("must be a power of two, at most {}", Shards::MAX))
+}
+
+/// `NAME=VALUE`.
+pub fn tuning(text: &str) -> Result<(String, u64), String> {
+    let (name, value) = text.split_once('=').ok_or("is written NAME=VALUE")?;
+    let value = value.parse().map_err(|_| format!("`{value}` is not a whole number"))?;
+    Ok((name.to_owned(), value))
 }
 
 pub fn indirection_size(text: &str) -> Result<usize, String> {

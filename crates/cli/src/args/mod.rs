@@ -14,7 +14,7 @@ mod tables;
 use std::ops::{Bound, RangeBounds};
 
 pub use self::address::Address;
-pub use self::card::{CardArgs, indirection_size};
+pub use self::card::{CardArgs, indirection_size, tuning};
 pub use self::packets::{ChainArgs, HistoryArgs, HistoryVersionArg, Packets, Setting, prepare, size_bytes};
 pub use self::ports::{PortOf, Ports};
 pub use self::program::{ProgramArgs, read_program, run_test};

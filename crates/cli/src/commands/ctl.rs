@@ -9,10 +9,10 @@ use engine::{Registry, parse_quantity};
 use live::xdp::Pins;
 use wire::LinkType;
 
-use crate::args::number;
+use crate::args::{number, tuning};
 use crate::control::{
     COUNT, COUNT_MAX, FlowFilter, FlowWords, Line, ListEnd, MEMBERS, MEMBERS_MAX, PER_SECOND, Request,
-    RuleLine, SetStatus, ask, default_path, follow, program_of,
+    RuleLine, SetStatus, TunableLine, ask, default_path, follow, program_of,
 };
 use crate::drops::DropsFile;
 use crate::failure::Failure;
@@ -83,6 +83,12 @@ pub enum What {
         /// Its number
         #[arg(value_name = "ENTRY")]
         entry: u16,
+    },
+    /// Say what can be set of the strategy while it runs, and set it; what it is, is the strategy's own
+    Tune {
+        /// What to set [default: nothing]
+        #[arg(value_name = "NAME=VALUE", value_parser = tuning)]
+        set: Option<(String, u64)>,
     },
     /// Show the way of packets through the chain: key, state before and after, verdict, edits. Ends at Ctrl-C at the latest
     Trace {
@@ -295,6 +301,7 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
         }
         What::Move { entry, core } => Request::Move { entry: *entry, core: *core },
         What::Pin { entry, core } => Request::Pin { entry: *entry, core: *core },
+        What::Tune { set } => Request::Tune { set: set.clone() },
         What::Unpin { entry } => Request::Unpin { entry: *entry },
         What::Set { what } => what.request()?,
         What::Unblock { interface, pins } => return unblock(interface, pins.as_deref()),
@@ -313,6 +320,8 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
         output::print(&why.text())?;
     } else if let Some(sets) = &answer.sets {
         output::print(&sets.iter().map(SetStatus::text).collect::<String>())?;
+    } else if let Some(tunables) = &answer.tunables {
+        output::print(&tunables.iter().map(TunableLine::text).collect::<String>())?;
     } else if let Some(rules) = &answer.rules {
         output::print(&rules_text(rules))?;
     } else if let Some(told) = &answer.told {

@@ -11,7 +11,7 @@ use engine::{MAX_CORES, Progress, Registry};
 use measure::{Check, CostQuestion, Forecast, ForecastQuestion};
 use strategy::INDIRECTION_ENTRIES;
 
-use crate::args::{ReplayArgs, indirection_size, number};
+use crate::args::{ReplayArgs, StrategyArg, indirection_size, number};
 use crate::costs;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::machine::{labels, last_level_cache_bytes};
@@ -88,6 +88,7 @@ fn predicted(args: &PlanArgs, registry: &Registry, progress: &Progress) -> Resul
         max_cores: args.max_cores,
         indirection_entries: args.indirection_entries,
         cache_bytes: last_level_cache_bytes(),
+        strategies: StrategyArg::all_steady(),
     };
     match measure::forecast(&chain, &source.trace, &question, labels(source.name), &progress.stop) {
         Ok(forecast) => Ok(Some(forecast)),

@@ -34,7 +34,7 @@ pub use self::unwritten::Unwritten;
 pub use self::wanted::FlowFilter;
 pub use self::words::{
     COUNT, COUNT_MAX, Line, ListEnd, MEMBERS, MEMBERS_MAX, PER_SECOND, Request, RuleLine, SetStatus,
-    program_of,
+    TunableLine, program_of,
 };
 
 /// Where the socket is if nobody says.

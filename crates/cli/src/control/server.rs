@@ -150,6 +150,10 @@ fn serve(
                 Ok(why) => Answer { why: Some(Box::new(why)), ..Answer::done() },
                 Err(why) => Answer::refused(why),
             },
+            Ok(Request::Tune { set }) => match subject.tune(set.as_ref()) {
+                Ok(tunables) => Answer { tunables: Some(tunables), ..Answer::done() },
+                Err(why) => Answer::refused(why),
+            },
             Ok(Request::Set { name, add, remove, seconds }) => {
                 let lasts = seconds.map(|seconds| Duration::from_secs(seconds.min(YEAR)));
                 match subject.change_set(&name, &add, &remove, lasts) {

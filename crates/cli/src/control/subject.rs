@@ -13,12 +13,13 @@ use engine::{Chain, Doomed, Flows, Progress, Registry, Reloaded, Traces};
 use io::Tap;
 use io::filter::Filter;
 use live::ExternalAddresses;
+use strategy::Tunable;
 
 use super::expiries::Changes;
 use super::flow::FlowWords;
 use super::unwritten::Unwritten;
 use super::wanted::{FlowFilter, Wanted};
-use super::words::{COUNT_MAX, CoreStatus, InterfaceCounts, RuleLine, Status};
+use super::words::{COUNT_MAX, CoreStatus, InterfaceCounts, RuleLine, Status, TunableLine};
 use crate::output::plural;
 use crate::service;
 
@@ -202,6 +203,27 @@ impl Subject {
     fn unit(&self) -> &'static str {
         let current = self.progress.reloads.current();
         if current.is_some_and(|(_, plan)| plan.shards.is_some()) { "shard" } else { "entry" }
+    }
+
+    /// Sets a number that the strategy declares, if one is given, and says what all of them are; or why not.
+    pub fn tune(&self, set: Option<&(String, u64)>) -> Result<Vec<TunableLine>, String> {
+        let (_, plan) = self.progress.reloads.current().ok_or("the run is over, or has not begun")?;
+        let strategy = plan.strategy.name();
+        if let Some((name, value)) = set {
+            plan.tunables.set_live(name, *value).map_err(|why| format!("strategy `{strategy}`: {why}"))?;
+        }
+        let line = |(tunable, value): (&Tunable, u64)| TunableLine {
+            name: tunable.name.to_owned(),
+            value,
+            range: (*tunable.range.start(), *tunable.range.end()),
+            live: tunable.is_live,
+            help: tunable.help.to_owned(),
+        };
+        let lines: Vec<_> = plan.tunables.iter().map(line).collect();
+        match lines.is_empty() {
+            true => Err(format!("strategy `{strategy}` declares no number that can be set")),
+            false => Ok(lines),
+        }
     }
 
     /// What the strategy decided last and why, and where a flow's packets go, if there is one.

@@ -59,6 +59,12 @@ pub enum Request {
         /// Its number.
         entry: u16,
     },
+    /// Set a number that the strategy declares, and say what all of them are.
+    Tune {
+        /// Its name and its value; without it none is set.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        set: Option<(String, u64)>,
+    },
     /// Change a set of addresses of the chain.
     Set {
         /// Its name.
@@ -264,6 +270,9 @@ pub struct Answer {
     /// To `rules`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<RuleLine>>,
+    /// To `tune`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tunables: Option<Vec<TunableLine>>,
     /// To `why`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<Box<WhyReport>>,
@@ -298,6 +307,30 @@ impl Answer {
             reload: serde_json::to_value(report).ok(),
             ..Answer::done()
         }
+    }
+}
+
+/// A number that the strategy lets its user set.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TunableLine {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: u64,
+    /// The least and the most that it may be.
+    pub range: (u64, u64),
+    /// Whether it may change while the strategy runs.
+    pub live: bool,
+    /// What it is.
+    pub help: String,
+}
+
+impl TunableLine {
+    /// For people: one line.
+    pub fn text(&self) -> String {
+        let TunableLine { name, value, range: (least, most), live, help } = self;
+        let when = if *live { "" } else { ", set when the run begins" };
+        format!("{name} = {value}  {help} ({least} to {most}{when})\n")
     }
 }
 

@@ -3,24 +3,26 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::rates::{DYSSECT, HYBRID, RSS, RSSPP, SCR, SCR_TURNS, SINGLE};
+use crate::throughput::promoted_shares;
 
 const ENTRIES: usize = 128;
 
 /// Choices among strategies under which a core has all its flows, or all cores have all.
 fn choices(most: usize) -> Vec<Choice> {
-    choices_of(&[Spreading::Rss, Spreading::Rsspp, Spreading::Scr, Spreading::ScrTurns], most)
+    choices_of(&[&RSS, &RSSPP, &SCR, &SCR_TURNS], most)
 }
 
 fn all_choices(most: usize) -> Vec<Choice> {
-    choices_of(&Spreading::OF_SEVERAL, most)
+    choices_of(&[&RSS, &RSSPP, &DYSSECT, &SCR, &SCR_TURNS, &HYBRID], most)
 }
 
-fn choices_of(several: &[Spreading], most: usize) -> Vec<Choice> {
-    let of = |spreading: &Spreading| {
-        let spreading = *spreading;
-        (2..=most).map(move |cores| Choice { spreading, cores })
+fn choices_of(several: &[&'static RateModel], most: usize) -> Vec<Choice> {
+    let of = |model: &&'static RateModel| {
+        let model = *model;
+        (2..=most).map(move |cores| Choice { model, cores })
     };
-    let single = Choice { spreading: Spreading::Single, cores: 1 };
+    let single = Choice { model: &SINGLE, cores: 1 };
     [single].into_iter().chain(several.iter().flat_map(of)).collect()
 }
 
@@ -34,13 +36,13 @@ struct Machine {
 
 impl Machine {
     /// What cores do in an epoch under a choice, each with its time off by a factor from `noise`.
-    fn work(&self, Choice { spreading, cores }: Choice, noise: &mut dyn FnMut() -> f64) -> Vec<Work> {
+    fn work(&self, Choice { model, cores }: Choice, noise: &mut dyn FnMut() -> f64) -> Vec<Work> {
         let mut owners: Vec<u16> = (0..ENTRIES).map(|entry| (entry % cores) as u16).collect();
-        if spreading == Spreading::Rsspp {
+        if model == &RSSPP {
             crate::Balancer::default().rebalance(&mut owners, &self.loads, cores);
         }
         let all: u64 = self.loads.iter().sum();
-        if spreading == Spreading::Hybrid {
+        if model == &HYBRID {
             // As many as level out what cores have to do.
             let (told, busiest) = promoted_shares(&owners, &self.loads, cores, 2);
             let busy_ns = all as f64 * self.costs().hybrid_ns(cores, told) / cores as f64;
@@ -51,8 +53,8 @@ impl Machine {
             };
             return (0..cores).map(work).collect();
         }
-        let packets = |core: usize| match spreading {
-            Spreading::Scr | Spreading::ScrTurns => all / cores as u64,
+        let packets = |core: usize| match model.learning {
+            Learning::Replays { .. } => all / cores as u64,
             _ => (0..ENTRIES)
                 .filter(|entry| usize::from(owners[*entry]) == core)
                 .map(|entry| self.loads[entry])
@@ -60,9 +62,9 @@ impl Machine {
         };
         let mut work = |core: usize| {
             let packets = packets(core);
-            let (others, writing_ns) = match spreading {
-                Spreading::Scr => (all - packets, 0.0),
-                Spreading::ScrTurns => (all - packets, self.costs().writing_ns()),
+            let (others, writing_ns) = match model.learning {
+                Learning::Replays { writes_history: false } => (all - packets, 0.0),
+                Learning::Replays { writes_history: true } => (all - packets, self.costs().writing_ns()),
                 _ => (0, 0.0),
             };
             let own_ns = self.packet_ns + writing_ns;
@@ -89,11 +91,11 @@ impl Machine {
         chooser: &mut Chooser,
         epochs: usize,
         noise: &mut dyn FnMut() -> f64,
-        mut worsen: impl FnMut(Spreading, &mut [Work]) -> Span,
+        mut worsen: impl FnMut(&'static RateModel, &mut [Work]) -> Span,
     ) -> Vec<(usize, Decision)> {
         let epoch = |number: usize| {
             let mut work = self.work(chooser.now(), noise);
-            let span = worsen(chooser.now().spreading, &mut work);
+            let span = worsen(chooser.now().model, &mut work);
             Some((number, chooser.end_epoch(&self.loads, &work, span).decision?))
         };
         (0..epochs).filter_map(epoch).collect()
@@ -130,15 +132,15 @@ fn an_elephant_is_replicated_and_mice_are_spread() {
     let machine = Machine { packet_ns: 126.0, replay_ns: 13.0, loads: elephant(0.9) };
     let mut chooser = Chooser::new(choices(7), single(), ENTRIES);
     let changes = machine.run(&mut chooser, 20, &mut quiet);
-    assert_eq!(chooser.now(), Choice { spreading: Spreading::ScrTurns, cores: 7 }, "{changes:?}");
+    assert_eq!(chooser.now(), Choice { model: &SCR_TURNS, cores: 7 }, "{changes:?}");
     assert!((chooser.predict(chooser.now()) - 32.1).abs() < 0.1);
-    let behind = Choice { spreading: Spreading::Scr, cores: 7 };
+    let behind = Choice { model: &SCR, cores: 7 };
     assert!((chooser.predict(behind) - 28.6).abs() < 0.1);
     assert_eq!(changes[0].0, LASTING as usize - 1, "not before it has lasted");
     // The elephant goes, and mice stay: while it is still remembered RSS++ is better than RSS, and then as good.
     let even = Machine { loads: elephant(0.0), ..machine };
     even.run(&mut chooser, 20, &mut quiet);
-    assert_eq!(chooser.now(), Choice { spreading: Spreading::Rsspp, cores: 7 });
+    assert_eq!(chooser.now(), Choice { model: &RSSPP, cores: 7 });
 }
 
 /// By hand: an elephant of 40% among mice on 7 cores, at 164 ns a packet and 85 a packet of another core, as the table of
@@ -147,16 +149,16 @@ fn an_elephant_is_replicated_and_mice_are_spread() {
 #[test]
 fn an_elephant_alone_is_replicated_where_replay_is_dear() {
     let machine = Machine { packet_ns: 164.0, replay_ns: 85.0, loads: elephant(0.4) };
-    let begin = Choice { spreading: Spreading::Rss, cores: 7 };
+    let begin = Choice { model: &RSS, cores: 7 };
     let mut chooser = Chooser::new(all_choices(7), begin, ENTRIES);
     let changes = machine.run(&mut chooser, 50, &mut || 1.0);
-    assert_eq!(chooser.now(), Choice { spreading: Spreading::Hybrid, cores: 7 }, "{changes:?}");
+    assert_eq!(chooser.now(), Choice { model: &HYBRID, cores: 7 }, "{changes:?}");
     // Once it has measured that a replay takes longer than was guessed.
     assert!((chooser.predict(chooser.now()) - 18.9).abs() < 0.2, "{}", chooser.predict(chooser.now()));
-    let others = all_choices(7).into_iter().filter(|choice| choice.spreading != Spreading::Hybrid).collect();
+    let others = all_choices(7).into_iter().filter(|choice| choice.model != &HYBRID).collect();
     let mut chooser = Chooser::new(others, begin, ENTRIES);
     machine.run(&mut chooser, 50, &mut || 1.0);
-    assert_eq!(chooser.now().spreading, Spreading::Rsspp, "without it");
+    assert_eq!(chooser.now().model, &RSSPP, "without it");
 }
 
 /// What was guessed is measured, and if it was wrong the change is taken back.
@@ -165,8 +167,8 @@ fn replay_that_costs_more_than_was_guessed() {
     let machine = Machine { packet_ns: 100.0, replay_ns: 95.0, loads: elephant(0.6) };
     let mut chooser = Chooser::new(choices(4), single(), ENTRIES);
     let changes = machine.run(&mut chooser, 100, &mut || 1.0);
-    let told: Vec<_> = changes.iter().map(|(_, decision)| decision.to.spreading).collect();
-    assert_eq!(told, [Spreading::Scr, Spreading::Rsspp], "{changes:?}");
+    let told: Vec<_> = changes.iter().map(|(_, decision)| decision.to.model).collect();
+    assert_eq!(told, [&SCR, &RSSPP], "{changes:?}");
     assert!(!changes[0].1.has_measured_replay && changes[1].1.has_measured_replay);
     assert!((changes[1].1.replay_ns - 95.0).abs() < 1.0);
 }
@@ -175,7 +177,7 @@ fn replay_that_costs_more_than_was_guessed() {
 fn two_heavy_entries_of_one_core() -> (Machine, Chooser) {
     let mut loads = vec![1_000; ENTRIES];
     (loads[0], loads[4]) = (9_000, 9_000);
-    let begin = Choice { spreading: Spreading::Rss, cores: 4 };
+    let begin = Choice { model: &RSS, cores: 4 };
     (Machine { packet_ns: 100.0, replay_ns: 90.0, loads }, Chooser::new(choices(4), begin, ENTRIES))
 }
 
@@ -183,13 +185,14 @@ fn two_heavy_entries_of_one_core() -> (Machine, Chooser) {
 #[test]
 fn moves_that_cost_more_than_they_gain() {
     let (machine, mut chooser) = two_heavy_entries_of_one_core();
-    let changes = machine.run_worse(&mut chooser, 60, &mut || 1.0, |spreading, work| {
-        let moves = if spreading == Spreading::Rsspp { 2 } else { 1 };
+    let changes = machine.run_worse(&mut chooser, 60, &mut || 1.0, |model, work| {
+        let moves = if model == &RSSPP { 2 } else { 1 };
         work.iter_mut().for_each(|core| core.busy_ns *= moves);
         Span::default()
     });
-    let told: Vec<_> = changes.iter().map(|(epoch, decision)| (*epoch, decision.to.spreading)).collect();
-    assert!(matches!(told[..], [(2, Spreading::Rsspp), (epoch, Spreading::Rss)] if epoch < 10), "{told:?}");
+    let told: Vec<_> = changes.iter().map(|(epoch, decision)| (*epoch, decision.to.model)).collect();
+    let [(2, first), (epoch, second)] = told[..] else { panic!("{told:?}") };
+    assert!((first, second) == (&RSSPP, &RSS) && epoch < 10, "{told:?}");
 }
 
 /// Which strategies take over, where so many packets of 1,000 are lost under each of `under`, while cores are busy for a quarter
@@ -197,33 +200,32 @@ fn moves_that_cost_more_than_they_gain() {
 fn with_queues_that_overflow(
     (machine, mut chooser): (Machine, Chooser),
     lost: u64,
-    under: &[Spreading],
-) -> Vec<Spreading> {
+    under: &[&'static RateModel],
+) -> Vec<&'static RateModel> {
     let all: u64 = machine.loads.iter().sum();
-    let changes = machine.run_worse(&mut chooser, 60, &mut || 1.0, |spreading, work| {
+    let changes = machine.run_worse(&mut chooser, 60, &mut || 1.0, |model, work| {
         let busiest_ns = work.iter().map(|core| core.busy_ns).max().unwrap_or(0);
-        let lost = if under.contains(&spreading) { all * lost / 1_000 } else { 0 };
+        let lost = if under.contains(&model) { all * lost / 1_000 } else { 0 };
         Span { elapsed_ns: 4 * busiest_ns, lost }
     });
-    changes.iter().map(|(_, decision)| decision.to.spreading).collect()
+    changes.iter().map(|(_, decision)| decision.to.model).collect()
 }
 
 /// What moves flows and loses packets that its cores would have had the time for does not do what was predicted.
 #[test]
 fn queues_that_overflow_while_cores_pause() {
-    let taking_over =
-        |lost| with_queues_that_overflow(two_heavy_entries_of_one_core(), lost, &[Spreading::Rsspp]);
-    assert_eq!(taking_over(9), [Spreading::Rsspp]);
-    assert_eq!(taking_over(20), [Spreading::Rsspp, Spreading::Rss]);
+    let taking_over = |lost| with_queues_that_overflow(two_heavy_entries_of_one_core(), lost, &[&RSSPP]);
+    assert_eq!(taking_over(9), [&RSSPP]);
+    assert_eq!(taking_over(20), [&RSSPP, &RSS]);
 }
 
 /// If packets are lost under RSS as well, RSS++ has its cores do less, and runs; but RSS is tried again in 60 epochs, as what
 /// it lost is forgotten.
 #[test]
 fn queues_that_overflow_under_rss_too() {
-    let both = [Spreading::Rss, Spreading::Rsspp];
+    let both = [&RSS, &RSSPP];
     let taking_over = with_queues_that_overflow(two_heavy_entries_of_one_core(), 20, &both);
-    assert_eq!(taking_over, [Spreading::Rsspp, Spreading::Rss, Spreading::Rsspp]);
+    assert_eq!(taking_over, [&RSSPP, &RSS, &RSSPP]);
 }
 
 /// Where packets are lost as long as RSS runs, as much is expected of others that have not run: the machine may lose them. Only what
@@ -231,26 +233,26 @@ fn queues_that_overflow_under_rss_too() {
 #[test]
 fn losses_do_not_make_others_look_better() {
     let machine = Machine { packet_ns: 100.0, replay_ns: 90.0, loads: elephant(0.0) };
-    let begin = Choice { spreading: Spreading::Rss, cores: 4 };
+    let begin = Choice { model: &RSS, cores: 4 };
     let chooser = Chooser::new(choices(4), begin, ENTRIES);
-    assert_eq!(with_queues_that_overflow((machine, chooser), 20, &[Spreading::Rss]), []);
+    assert_eq!(with_queues_that_overflow((machine, chooser), 20, &[&RSS]), [] as [&RateModel; 0]);
 }
 
 /// Promotion that leaves one core with twice as much to do as it should is left as well.
 #[test]
 fn promotion_that_levels_less_than_it_should() {
     let machine = Machine { packet_ns: 164.0, replay_ns: 85.0, loads: elephant(0.4) };
-    let begin = Choice { spreading: Spreading::Rss, cores: 7 };
+    let begin = Choice { model: &RSS, cores: 7 };
     let mut chooser = Chooser::new(all_choices(7), begin, ENTRIES);
-    let changes = machine.run_worse(&mut chooser, 60, &mut || 1.0, |spreading, work| {
-        if spreading == Spreading::Hybrid {
+    let changes = machine.run_worse(&mut chooser, 60, &mut || 1.0, |model, work| {
+        if model == &HYBRID {
             work[0].busy_ns *= 2;
         }
         Span::default()
     });
-    let told: Vec<_> = changes.iter().map(|(_, decision)| decision.to.spreading).collect();
-    assert_eq!(told.iter().filter(|to| **to == Spreading::Hybrid).count(), 1, "{told:?}");
-    assert_ne!(chooser.now().spreading, Spreading::Hybrid, "{told:?}");
+    let told: Vec<_> = changes.iter().map(|(_, decision)| decision.to.model).collect();
+    assert_eq!(told.iter().filter(|to| **to == &HYBRID).count(), 1, "{told:?}");
+    assert_ne!(chooser.now().model, &HYBRID, "{told:?}");
 }
 
 /// Cores that add nothing are given back.
@@ -259,10 +261,10 @@ fn cores_that_add_nothing_are_given_back() {
     let mut loads = vec![0; ENTRIES];
     (loads[0], loads[1]) = (10_000, 10_000);
     let machine = Machine { packet_ns: 100.0, replay_ns: 90.0, loads };
-    let begin = Choice { spreading: Spreading::Rsspp, cores: 16 };
+    let begin = Choice { model: &RSSPP, cores: 16 };
     let mut chooser = Chooser::new(choices(16), begin, ENTRIES);
     machine.run(&mut chooser, 50, &mut || 1.0);
-    assert_eq!(chooser.now(), Choice { spreading: Spreading::Rss, cores: 2 });
+    assert_eq!(chooser.now(), Choice { model: &RSS, cores: 2 });
 }
 
 #[test]
@@ -344,11 +346,11 @@ fn a_chooser_says_what_it_knows() {
     assert_eq!((few, chooser.measured_ns(), chooser.ahead()), (Epoch::default(), (None, None), None));
     for epochs in 1..LASTING {
         assert!(machine.run(&mut chooser, 1, &mut || 1.0).is_empty());
-        assert_eq!(chooser.ahead(), Some((Spreading::Rss, epochs)));
+        assert_eq!(chooser.ahead(), Some((&RSS, epochs)));
     }
     assert_eq!(chooser.measured_ns(), (Some(126.0), None));
     assert_eq!(machine.run(&mut chooser, 1, &mut || 1.0).len(), 1);
-    assert_eq!((chooser.ahead(), chooser.now().spreading), (None, Spreading::Rss));
+    assert_eq!((chooser.ahead(), chooser.now().model), (None, &RSS));
 }
 
 /// Millions of packets in a second: those of all cores, by the time of the busiest.
@@ -357,7 +359,7 @@ fn an_epoch_says_what_its_busiest_core_could_do() {
     let measured = |work: &[(u64, u64)]| {
         let cores: Vec<Work> =
             work.iter().map(|(packets, busy_ns)| Work { packets: *packets, busy_ns: *busy_ns }).collect();
-        let now = Choice { spreading: Spreading::Rss, cores: cores.len() };
+        let now = Choice { model: &RSS, cores: cores.len() };
         let mut chooser = Chooser::new(vec![now], now, ENTRIES);
         chooser.end_epoch(&[1; ENTRIES], &cores, Span::default()).measured_mpps
     };
@@ -371,7 +373,7 @@ fn an_epoch_says_what_its_busiest_core_could_do() {
 /// An epoch counts whole, the one before it by three quarters.
 #[test]
 fn loads_of_earlier_epochs_count_less() {
-    let now = Choice { spreading: Spreading::Single, cores: 1 };
+    let now = Choice { model: &SINGLE, cores: 1 };
     let mut chooser = Chooser::new(vec![now], now, ENTRIES);
     let work = [Work { packets: PACKETS, busy_ns: 1_000_000 }];
     for (load, known) in [(8, 8), (4, 10), (0, 8), (2, 8)] {

@@ -41,14 +41,14 @@ impl MovesReport {
     /// What moved in a run under this plan; nothing where no flow goes from core to core and the
     /// strategy counts nothing of its own.
     pub fn new(plan: &Plan, moves: &Moves) -> Option<MovesReport> {
-        let info = plan.strategy.info();
-        let counted = || info.counters.iter().map(|counter| (counter, moves.own.of(counter.name)));
+        let (info, counters) = (plan.strategy.info(), plan.counters());
+        let counted = || counters.iter().map(|counter| (counter, moves.own.of(counter.name)));
         let sentence = |(counter, count): (&&Counter, u64)| {
             (count > 0).then(|| format!("{} {}", plural(count, counter.unit), counter.help))
         };
         let told = plan.account.told();
         let has_moves = plan.rebalancing.is_some();
-        (has_moves || !info.counters.is_empty()).then(|| MovesReport {
+        (has_moves || !counters.is_empty()).then(|| MovesReport {
             has_moves,
             what: info.unit.to_owned(),
             moves: moves.entries_out,

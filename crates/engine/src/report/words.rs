@@ -138,7 +138,12 @@ fn two_digits(number: f64) -> String {
 
 /// `1 packet`, `2 packets`.
 pub fn plural(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+    let ending = match number {
+        1 => "",
+        _ if ["ch", "sh", "s", "x"].iter().any(|sibilant| noun.ends_with(sibilant)) => "es",
+        _ => "s",
+    };
+    format!("{} {noun}{ending}", count(number))
 }
 
 fn indent(text: &str) -> String {
@@ -154,6 +159,7 @@ mod tests {
         let grouped = [0, 12, 999, 1_000, 99_223, 1_234_567].map(count);
         assert_eq!(grouped, ["0", "12", "999", "1,000", "99,223", "1,234,567"]);
         assert_eq!((plural(1, "packet"), plural(1_000, "flow")), ("1 packet".into(), "1,000 flows".into()));
+        assert_eq!((plural(1, "batch"), plural(2, "batch")), ("1 batch".into(), "2 batches".into()));
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! What a strategy says of itself, as data.
 
+use control::RateModel;
+use strategy::Tunable;
+
 use crate::path::moves::Counter;
 use crate::strategies::limits::MAX_CORES;
 
@@ -25,6 +28,11 @@ pub struct StrategyInfo {
     pub has_others_run: bool,
     /// What its cores count beside packets and units that move: reports and metrics show these by name.
     pub counters: &'static [&'static Counter],
+    /// What it is expected to do with some traffic, by which `plan` and `auto` choose it; `None` where they never do. The model has
+    /// the strategy's name. What else `auto` asks for is at [`Candidates`](crate::strategies::Candidates).
+    pub rates: Option<&'static RateModel>,
+    /// Numbers that its user may set: [`Plan::tunables`](crate::Plan::tunables) has their values.
+    pub tunables: &'static [&'static Tunable],
 }
 
 impl StrategyInfo {
@@ -40,6 +48,8 @@ impl StrategyInfo {
             pinning: Err("flows stay on their core"),
             has_others_run: false,
             counters: &[],
+            rates: None,
+            tunables: &[],
         }
     }
 }

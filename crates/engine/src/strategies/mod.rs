@@ -45,6 +45,7 @@ mod two_cards;
 pub use auto::candidates::Candidates;
 pub use card::{CardLink, CardUpdate};
 pub use changing::{Change, Changes, Changing, Decided, Phase, Until};
+pub use control::rates;
 pub use dispatch::{
     Dispatcher, OwnTeam, Queues, Rebalancer, Steer, Steered, SteeredTeam, Table, TableError, Team,
 };
@@ -76,7 +77,7 @@ pub const HYBRID: &dyn Strategy = &hybrid::Hybrid;
 /// Others run the chain, one after the other: which, and on how many cores, follows what is measured.
 pub const AUTO: &dyn Strategy = &auto::Auto;
 
-/// Every strategy. Those that [`AUTO`] may choose are listed in [`control::Spreading`].
+/// Every strategy. [`AUTO`] may choose those with a [rate model](StrategyInfo::rates).
 pub const ALL: [&dyn Strategy; 9] = [SINGLE, SHARED, RSS, RSSPP, DYSSECT, SCR, SCR_TURNS, HYBRID, AUTO];
 
 /// Those of [`ALL`] that run a chain themselves, from the first packet to the last.

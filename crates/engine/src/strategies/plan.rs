@@ -11,6 +11,7 @@ use control::{BUCKETS, SolverKind};
 use io::{replay, replay_in_any_order, replay_one_queue};
 use strategy::{
     ActiveCores, Assign, Every, HashFields, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Pins, Rebalancing,
+    Tunables,
 };
 use table::OutOfMemory;
 use wire::{Headers, Stamp};
@@ -19,7 +20,9 @@ use crate::chain::Chain;
 use crate::chain::keeping::{Entries, Keeping, Spread};
 use crate::path::checks::Fragments;
 use crate::path::core::ChainCore;
+use crate::path::moves::Counter;
 use crate::path::parcel::ShardsHere;
+use crate::strategies::ALL;
 use crate::strategies::account::Account;
 use crate::strategies::card::CardLink;
 use crate::strategies::changing::Changing;
@@ -259,6 +262,11 @@ pub struct Plan {
     pub simulation: Option<u64>,
     /// The number of the first packet that comes; not 0 where the chain replaces another, which had those before.
     pub first: u64,
+    /// The strategies among which one chooses that [has others run](StrategyInfo::has_others_run) the chain; at first
+    /// [`ALL`](crate::strategies::ALL).
+    pub candidates: Vec<&'static dyn Strategy>,
+    /// The values of [`StrategyInfo::tunables`].
+    pub tunables: Tunables,
 }
 
 impl Plan {
@@ -270,9 +278,20 @@ impl Plan {
         if !(1..=MAX_CORES).contains(&cores) {
             return Err(PlanError::Cores { cores });
         }
-        let Layout { states, hash_fields, shared, rebalancing, shards } = strategy.layout(chain, cores)?;
+        let plan = Plan::unchecked(strategy, cores, strategy.layout(chain, cores)?);
+        let need_bytes = plan.need_bytes(chain);
+        match free_bytes().filter(|free_bytes| need_bytes > *free_bytes) {
+            None => Ok(plan),
+            Some(free_bytes) if plan.is_striped() => Err(PlanError::SharedMemory { need_bytes, free_bytes }),
+            Some(free_bytes) => Err(PlanError::Memory { cores, need_bytes, free_bytes }),
+        }
+    }
+
+    /// A plan with this layout, whatever memory it takes.
+    pub(crate) fn unchecked(strategy: &'static dyn Strategy, cores: usize, layout: Layout) -> Plan {
+        let Layout { states, hash_fields, shared, rebalancing, shards } = layout;
         let (indirection_entries, egress) = (INDIRECTION_ENTRIES, Egress::default());
-        let plan = Plan {
+        Plan {
             strategy,
             cores,
             states,
@@ -292,12 +311,8 @@ impl Plan {
             egress,
             simulation: None,
             first: 0,
-        };
-        let need_bytes = plan.need_bytes(chain);
-        match free_bytes().filter(|free_bytes| need_bytes > *free_bytes) {
-            None => Ok(plan),
-            Some(free_bytes) if plan.is_striped() => Err(PlanError::SharedMemory { need_bytes, free_bytes }),
-            Some(free_bytes) => Err(PlanError::Memory { cores, need_bytes, free_bytes }),
+            candidates: ALL.to_vec(),
+            tunables: Tunables::new(strategy.info().tunables),
         }
     }
 
@@ -375,6 +390,7 @@ impl Plan {
         } = *before;
         let (active, updates) = (before.active.clone(), Arc::clone(&before.updates));
         let (account, pins, card) = (Arc::clone(&before.account), before.pins.clone(), before.card.clone());
+        let (candidates, tunables) = (before.candidates.clone(), before.tunables.clone());
         let passed_on = Plan {
             indirection_entries,
             egress,
@@ -385,7 +401,16 @@ impl Plan {
             simulation,
             ..self
         };
-        Plan { active, updates, account, pins, card, ..passed_on }
+        Plan { active, updates, account, pins, card, candidates, tunables, ..passed_on }
+    }
+
+    /// What its cores count beside packets and units that move: where others run the chain, what any of them counts.
+    pub fn counters(&self) -> Vec<&'static Counter> {
+        let chosen = || self.candidates.iter().filter(|candidate| candidate.info().rates.is_some());
+        match self.strategy.info().has_others_run {
+            true => chosen().flat_map(|candidate| candidate.info().counters).copied().collect(),
+            false => self.strategy.info().counters.to_vec(),
+        }
     }
 
     /// The cores to use where none are asked for: all that the machine and the strategy have.

@@ -42,7 +42,7 @@ fn chart(forecast: &Forecast) -> Element {
         };
         forecast.points.iter().filter_map(|point| Some((point.cores as f64, rate(point)?))).collect()
     };
-    let names = ["rss", "rsspp", "scr"].into_iter().chain(Forecast::BEYOND);
+    let names = ["rss", "rsspp", "scr"].into_iter().chain(forecast.beyond());
     let lines: Vec<(&str, Vec<(f64, f64)>)> =
         names.map(|name| (name, rates(name))).filter(|(_, line)| !line.is_empty()).take(STYLES).collect();
     let most = lines.iter().flat_map(|(_, line)| line).map(|(_, mpps)| *mpps).fold(0.0, f64::max);

@@ -46,15 +46,14 @@ pub fn cost_rows(forecast: &Forecast) -> ([&'static str; 3], Vec<Vec<String>>) {
 }
 
 /// A row for each number of cores.
-pub fn rate_table(forecast: &Forecast, verbose: bool) -> (Vec<&'static str>, Vec<Vec<String>>) {
+pub fn rate_table(forecast: &Forecast, verbose: bool) -> (Vec<&str>, Vec<Vec<String>>) {
     let most = forecast.points.len();
     let shown = if verbose { &SHOWN_CORES[..] } else { &SHOWN_CORES[..8] };
     let is_shown = |point: &&ForecastPoint| {
         shown.contains(&point.cores) || [most, forecast.advice.cores].contains(&point.cores)
     };
     let mpps = |rate: Option<f64>| rate.map_or("-".to_owned(), tenths);
-    let can_run = |strategy: &&str| forecast.choices.iter().any(|choice| choice.strategy == *strategy);
-    let beyond: Vec<&str> = Forecast::BEYOND.into_iter().filter(can_run).collect();
+    let beyond = forecast.beyond();
     let row = |point: &ForecastPoint| {
         let mark = if point.cores == forecast.advice.cores { " *" } else { "" };
         let mut row = vec![format!("{}{mark}", point.cores)];

@@ -72,14 +72,14 @@ impl Deciding {
     /// Tells the account what choices are predicted to do.
     fn tell(&self, epoch: &Epoch) {
         let candidate = |choice: &Choice| CandidateTold {
-            strategy: choice.spreading.name().to_owned(),
+            strategy: choice.model.name.to_owned(),
             cores: choice.cores,
             predicted_mpps: self.chooser.predict(*choice),
         };
         let is_measured = self.chooser.measured_ns().0.is_some();
         let choices = self.chooser.choices().iter().filter(|_| is_measured);
         let candidates = choices.map(candidate).filter(|told| told.predicted_mpps.is_finite()).collect();
-        let ahead = self.chooser.ahead().map(|(spreading, epochs)| (spreading.name().to_owned(), epochs));
+        let ahead = self.chooser.ahead().map(|(model, epochs)| (model.name.to_owned(), epochs));
         let (packet_ns, replay_ns) = self.chooser.measured_ns();
         self.account.tell(|told| {
             told.looks += 1;
@@ -137,7 +137,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::thread;
 
-    use control::Spreading;
+    use control::rates::RSS;
     use telemetry::{CoreCounts, InterfaceSnapshot, Layout};
 
     use super::*;
@@ -157,8 +157,9 @@ mod tests {
         let mut writer = telemetry.writer(0).expect("the first who asks");
         let mut work =
             |packets, busy_ns| writer.core(&CoreCounts { packets, busy_ns, ..CoreCounts::default() });
-        let first = Choice { spreading: Spreading::Rss, cores: 1 };
-        let candidates = Candidates { all: vec![first], left_out: Vec::new(), replay_sixteenths: 2 };
+        let first = Choice { model: &RSS, cores: 1 };
+        let (all, left_out, strategies) = (vec![first], Vec::new(), Vec::new());
+        let candidates = Candidates { all, left_out, replay_sixteenths: 2, strategies };
         let mut deciding = Deciding::new(&candidates, first, 128, Arc::default());
         deciding.observe(&telemetry);
         telemetry.begin();

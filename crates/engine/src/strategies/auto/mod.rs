@@ -22,27 +22,13 @@ use strategy::{Assign, Every, Rebalancing};
 
 use crate::chain::Chain;
 use crate::path::core::ChainCore;
-use crate::path::moves::Counter;
 use crate::strategies::auto::phases::Phases;
 use crate::strategies::changing::Changing;
-use crate::strategies::dyssect;
 use crate::strategies::hashing;
 use crate::strategies::hybrid;
 use crate::strategies::info::StrategyInfo;
 use crate::strategies::plan::{Layout, Plan, States, Strategy};
 use crate::strategies::refusal::PlanError;
-
-/// What the strategies count that may run the chain.
-const COUNTERS: &[&Counter] = &{
-    let (of_hybrid, of_dyssect) = (hybrid::counters::COUNTERS, dyssect::counters::COUNTERS);
-    let mut all = [of_hybrid[0]; hybrid::counters::COUNTERS.len() + dyssect::counters::COUNTERS.len()];
-    let mut next = 0;
-    while next < all.len() {
-        all[next] = if next < of_hybrid.len() { of_hybrid[next] } else { of_dyssect[next - of_hybrid.len()] };
-        next += 1;
-    }
-    all
-};
 
 /// How often is decided, by the packets' own time, where nothing else is said.
 const EPOCH: Every = Every::Period(100_000_000);
@@ -55,7 +41,6 @@ static INFO: StrategyInfo = StrategyInfo {
     parking: Err("it decides itself how many cores get packets"),
     pinning: Err("where flows are changes with what runs"),
     has_others_run: true,
-    counters: COUNTERS,
     ..StrategyInfo::new(
         "auto",
         "strategy and number of cores change on the way, as what is measured asks for",

@@ -4,15 +4,16 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use control::{Choice, Chooser, Spreading};
+use control::rates::{DYSSECT, HYBRID, RateModel};
+use control::{Choice, Chooser};
 use nf::hash_bytes;
-use strategy::{ActiveCores, Assign, Every, Rebalancing, Schedule};
+use strategy::{ActiveCores, Assign, Every, Rebalancing, Schedule, Tunables};
 use telemetry::Telemetry;
 use wire::Stamp;
 
 use crate::chain::Chain;
 use crate::path::core::ChainCore;
-use crate::strategies::auto::candidates::{Candidates, owners, strategy_of};
+use crate::strategies::auto::candidates::{Candidates, owners};
 use crate::strategies::auto::deciding::Deciding;
 use crate::strategies::auto::noting::{Epochs, Noting};
 use crate::strategies::auto::spares::{OfHybrid, Set, Spares};
@@ -37,7 +38,7 @@ pub(super) struct Phases {
 
 impl Phases {
     pub(super) fn new(chain: &Chain, plan: &Plan, cores: &[ChainCore]) -> Phases {
-        let mut candidates = Candidates::new(chain, plan.cores);
+        let mut candidates = Candidates::new(chain, plan.cores, &plan.candidates);
         let spares = spares(chain, &mut candidates, cores);
         let now = candidates.first();
         let deciding = Deciding::new(&candidates, now, plan.indirection_entries, Arc::clone(&plan.account));
@@ -61,8 +62,8 @@ impl Phases {
     }
 
     /// The plan under which a choice runs, with cores that the run has.
-    fn plan_of(&self, Choice { spreading, cores }: Choice, first: u64) -> Plan {
-        let strategy = strategy_of(spreading);
+    fn plan_of(&self, choice: Choice, first: u64) -> Plan {
+        let (strategy, cores) = (self.candidates.strategy_of(choice), choice.cores);
         let layout = strategy.layout(&self.chain, cores);
         let Layout { states, hash_fields, shared, rebalancing, shards } =
             layout.unwrap_or_else(|error| unreachable!("it is a candidate: {error}"));
@@ -74,8 +75,21 @@ impl Phases {
             },
             update_latency_ns: self.plan.rebalancing.map_or(0, |of_run| of_run.update_latency_ns),
         });
-        let (active, of_run) = (ActiveCores::new(cores), self.plan.clone());
-        Plan { strategy, cores, states, hash_fields, shared, rebalancing, shards, active, first, ..of_run }
+        let (active, tunables, of_run) =
+            (ActiveCores::new(cores), Tunables::new(strategy.info().tunables), self.plan.clone());
+        Plan {
+            strategy,
+            cores,
+            states,
+            hash_fields,
+            shared,
+            rebalancing,
+            shards,
+            active,
+            first,
+            tunables,
+            ..of_run
+        }
     }
 
     /// What runs from packet number `first` on, and why.
@@ -102,7 +116,7 @@ impl Phases {
         if to.is_replicated() {
             return self.flows.replicate(cores, (to.cores, to.indirection_entries), last);
         }
-        let owners = owners(&self.plan, to.cores);
+        let owners = self.owners(to);
         match to.shards {
             Some(shards) => {
                 let owners = to.owners().unwrap_or(owners);
@@ -114,6 +128,11 @@ impl Phases {
             }
             None => self.flows.divide(cores, &owners, last),
         }
+    }
+
+    /// Which core has each entry at first, where cores share flows out.
+    fn owners(&self, to: &Plan) -> Vec<u16> {
+        to.indirection().unwrap_or_else(|| owners(&self.plan, to.cores))
     }
 
     /// Values of the hash, whichever core they are of.
@@ -138,7 +157,7 @@ impl Phases {
 
     /// Tells the account what runs from packet number `first` on, and why.
     fn tell(&self, plan: &Plan, why: &Decided, first: u64) {
-        let owners = if plan.is_replicated() { Vec::new() } else { owners(&self.plan, plan.cores) };
+        let owners = if plan.is_replicated() { Vec::new() } else { self.owners(plan) };
         let unit = if owners.is_empty() { "" } else { "entry" };
         plan.account.begin(plan.strategy.name(), plan.cores, unit, &owners);
         plan.account.tell(|told| {
@@ -166,25 +185,25 @@ impl Phases {
 /// Tables beside those of these cores, for as many strategies as there is memory for; others are no candidates.
 fn spares(chain: &Chain, candidates: &mut Candidates, cores: &[ChainCore]) -> Spares {
     let mut spares = Spares::default();
-    let most = |candidates: &Candidates, spreading| {
-        let of_it = candidates.all.iter().filter(|choice| choice.spreading == spreading);
+    let most = |candidates: &Candidates, model: &RateModel| {
+        let of_it = candidates.all.iter().filter(|choice| choice.model == model);
         of_it.map(|choice| choice.cores).max()
     };
     // A system that overcommits would refuse too late. An eighth more is for what is beside the blocks of flows, and for all else that runs.
     let fits = |bytes: u64| free_bytes().is_none_or(|free_bytes| bytes + bytes / 8 <= free_bytes);
-    if let Some(most) = most(candidates, Spreading::Hybrid) {
+    if let Some(most) = most(candidates, &HYBRID) {
         let fits = fits(chain.table_bytes(most, &[]));
         match fits.then(|| OfHybrid::new(&cores[..most])) {
             Some(Ok(of_hybrid)) => spares.of_hybrid = of_hybrid,
-            Some(Err(_)) | None => candidates.leave_out(Spreading::Hybrid),
+            Some(Err(_)) | None => candidates.leave_out(&HYBRID),
         }
     }
-    if most(candidates, Spreading::Dyssect).is_some() {
+    if most(candidates, &DYSSECT).is_some() {
         let shards = Shards::default();
         let fits = fits(shards.table_bytes(chain, &[]));
         match fits.then(|| Set::of_shards(cores, shards.count())) {
             Some(Ok(of_shards)) => spares.of_shards = of_shards,
-            Some(Err(_)) | None => candidates.leave_out(Spreading::Dyssect),
+            Some(Err(_)) | None => candidates.leave_out(&DYSSECT),
         }
     }
     spares

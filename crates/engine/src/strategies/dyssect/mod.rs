@@ -67,6 +67,7 @@ static INFO: StrategyInfo = StrategyInfo {
     parking: Ok(()),
     pinning: Ok(()),
     counters: COUNTERS,
+    rates: Some(&control::rates::DYSSECT),
     ..StrategyInfo::new(
         "dyssect",
         "Dyssect: shards with their tables go from core to core, and cores step some flows for others",

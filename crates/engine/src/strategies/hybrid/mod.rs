@@ -70,6 +70,7 @@ static INFO: StrategyInfo = StrategyInfo {
     parking: Err("flows that are promoted are on all cores"),
     pinning: Err("flows stay on their core, or go to all cores"),
     counters: COUNTERS,
+    rates: Some(&control::rates::HYBRID),
     ..StrategyInfo::new(
         "hybrid",
         "packets go to cores by a hash as under rss, and all cores step the largest flows as under scr",

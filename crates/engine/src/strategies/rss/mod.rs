@@ -20,6 +20,7 @@ pub(crate) struct Rss;
 static INFO: StrategyInfo = StrategyInfo {
     parking: Ok(()),
     pinning: Ok(()),
+    rates: Some(&control::rates::RSS),
     ..StrategyInfo::new("rss", "receive-side scaling: packets go to cores by a hash of their headers")
 };
 

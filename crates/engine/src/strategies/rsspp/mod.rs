@@ -44,6 +44,7 @@ pub(crate) struct Rsspp;
 static INFO: StrategyInfo = StrategyInfo {
     parking: Ok(()),
     pinning: Ok(()),
+    rates: Some(&control::rates::RSSPP),
     ..StrategyInfo::new(
         "rsspp",
         "RSS++: the same, and hashes with their flows go from loaded cores to others",

@@ -36,6 +36,7 @@ static INFO: StrategyInfo = StrategyInfo {
     max_cores: sequencer::MAX_CORES,
     parking: Err("each core steps the packets of all"),
     pinning: Err("each core has all flows"),
+    rates: Some(&control::rates::SCR),
     ..StrategyInfo::new(
         "scr",
         "state-compute replication: packets go to cores in turn, and each core steps the history of all",

@@ -51,6 +51,7 @@ static INFO: StrategyInfo = StrategyInfo {
     parking: Err("each core steps the packets of all"),
     pinning: Err("each core has all flows"),
     has_one_queue: true,
+    rates: Some(&control::rates::SCR_TURNS),
     ..StrategyInfo::new(
         "scr-turns",
         "scr without a sequencer: cores take packets from one queue in turns, and tell each other of them",

@@ -12,6 +12,7 @@ pub(crate) struct Single;
 
 static INFO: StrategyInfo = StrategyInfo {
     max_cores: 1,
+    rates: Some(&control::rates::SINGLE),
     ..StrategyInfo::new("single", "one core; what every other strategy is compared with")
 };
 

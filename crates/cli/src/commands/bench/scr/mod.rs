@@ -233,6 +233,7 @@ impl Run<'_> {
             max_cores: 1,
             indirection_entries: INDIRECTION_ENTRIES,
             cache_bytes: None,
+            strategies: Vec::new(),
         };
         let forecast = measure::forecast(
             &self.chain,
