@@ -49,8 +49,10 @@ bench_live() { # compare|latency|pauses [rounds [seconds [flows]]]
     have nft || install_packages "nftables: the kernel's NAT and tracker are the peers" nftables
     have python3 || install_packages "python3: reads the reports" python3
     have ethtool || install_packages "ethtool: lets the kernel take frames of another namespace" ethtool
-    shown cargo build --release -p paceline -p paceline-live --bins --example 'xdp_*' "${locked[@]}"
-    "bench/live/$1.sh" "$build/release/paceline" "$build/release/examples" "$build/bench/live" "${@:2}"
+    shown cargo build --release -p paceline "${locked[@]}"
+    # In a folder of their own: with their features the program would be built anew, and once more by the next command.
+    shown cargo build --release -p paceline-live --example 'xdp_*' --target-dir "$build/bench/examples" "${locked[@]}"
+    "bench/live/$1.sh" "$build/release/paceline" "$build/bench/examples/release/examples" "$build/bench/live" "${@:2}"
     say "on $(machine)"
 }
 
