@@ -164,6 +164,10 @@ impl Strategy for Faulty {
         AUTO.owners(plan)
     }
 
+    fn candidates(&self) -> Vec<&'static dyn Strategy> {
+        AUTO.candidates()
+    }
+
     fn changing(&self, chain: &Chain, plan: &Plan, cores: &[ChainCore]) -> Option<Box<dyn Changing>> {
         let (inner, fault) = (AUTO.changing(chain, plan, cores)?, self.fault);
         Some(Box::new(FaultyChanging { inner, fault }))

@@ -22,7 +22,6 @@ use crate::path::checks::Fragments;
 use crate::path::core::ChainCore;
 use crate::path::moves::Counter;
 use crate::path::parcel::ShardsHere;
-use crate::strategies::ALL;
 use crate::strategies::account::Account;
 use crate::strategies::card::CardLink;
 use crate::strategies::changing::Changing;
@@ -102,6 +101,12 @@ pub trait Strategy: Send + Sync {
         if let Some(owners) = self.owners(plan) {
             home::bring_home(cores, &owners, last);
         }
+    }
+
+    /// The strategies that may run the chain, where this one [leaves it to others](StrategyInfo::has_others_run) and a program
+    /// names no more: see [`Plan::candidates`].
+    fn candidates(&self) -> Vec<&'static dyn Strategy> {
+        Vec::new()
     }
 
     /// Which strategy runs the chain when, where this one [leaves it to others](StrategyInfo::has_others_run).
@@ -263,7 +268,7 @@ pub struct Plan {
     /// The number of the first packet that comes; not 0 where the chain replaces another, which had those before.
     pub first: u64,
     /// The strategies among which one chooses that [has others run](StrategyInfo::has_others_run) the chain; at first
-    /// [`ALL`](crate::strategies::ALL).
+    /// [`Strategy::candidates`].
     pub candidates: Vec<&'static dyn Strategy>,
     /// The values of [`StrategyInfo::tunables`].
     pub tunables: Tunables,
@@ -311,7 +316,7 @@ impl Plan {
             egress,
             simulation: None,
             first: 0,
-            candidates: ALL.to_vec(),
+            candidates: strategy.candidates(),
             tunables: Tunables::new(strategy.info().tunables),
         }
     }

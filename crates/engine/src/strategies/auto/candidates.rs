@@ -6,11 +6,18 @@ use strategy::INDIRECTION_ENTRIES;
 
 use crate::chain::Chain;
 use crate::path::moves::OwnCounters;
-use crate::strategies::ALL;
+use crate::strategies::dyssect::Dyssect;
 use crate::strategies::hashing;
-use crate::strategies::hybrid;
+use crate::strategies::hybrid::{self, Hybrid};
 use crate::strategies::plan::{Layout, Plan, States, Strategy};
+use crate::strategies::rss::Rss;
+use crate::strategies::rsspp::Rsspp;
+use crate::strategies::scr::Scr;
+use crate::strategies::scr::turns::ScrTurns;
 use crate::strategies::single::Single;
+
+/// Those that take part unless a program names more.
+pub(super) const STOCK: [&dyn Strategy; 7] = [&Single, &Rss, &Rsspp, &Dyssect, &Scr, &ScrTurns, &Hybrid];
 
 /// What can run a chain under `auto`.
 ///
@@ -104,7 +111,7 @@ impl Candidates {
 
 /// Why flows cannot go to where a strategy has them, if they cannot.
 fn why_no_flows(chain: &Chain, strategy: &'static dyn Strategy, layout: Layout) -> Option<String> {
-    let is_stock = ALL.iter().any(|stock| *stock == strategy);
+    let is_stock = STOCK.iter().any(|stock| *stock == strategy);
     match layout.states {
         States::Replicated => return None,
         States::Private if layout.shards.is_none() => {}

@@ -72,6 +72,10 @@ impl Strategy for Auto {
         Some(candidates::owners(plan, plan.cores))
     }
 
+    fn candidates(&self) -> Vec<&'static dyn Strategy> {
+        candidates::STOCK.to_vec()
+    }
+
     fn changing(&self, chain: &Chain, plan: &Plan, cores: &[ChainCore]) -> Option<Box<dyn Changing>> {
         Some(Box::new(Phases::new(chain, plan, cores)))
     }
