@@ -172,7 +172,7 @@ fn bytes_in_pages_are_those_that_functions_have() {
         ),
         (
             "docs/scr.md",
-            format!("in version 2, which these runs have, {} bytes with their time stamp", typed("policer")),
+            format!("in version 2, {} bytes with their time stamp", typed("policer")),
         ),
         (
             "docs/scr.md",

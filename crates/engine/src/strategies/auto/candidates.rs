@@ -111,7 +111,7 @@ impl Candidates {
 
 /// Why flows cannot go to where a strategy has them, if they cannot.
 fn why_no_flows(chain: &Chain, strategy: &'static dyn Strategy, layout: Layout) -> Option<String> {
-    let is_stock = STOCK.iter().any(|stock| *stock == strategy);
+    let is_stock = STOCK.contains(&strategy);
     match layout.states {
         States::Replicated => return None,
         States::Private if layout.shards.is_none() => {}
