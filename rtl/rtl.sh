@@ -10,7 +10,8 @@
 #                                    look-up tables, flip-flops, block RAMs and clock on an ECP5, for rings of 16, 32, 64 and 128 rows, the
 #                                    sequencer with 16, and parts of RAPID's pipeline; rtl/area/measure.py says what a DESIGN is. Yosys, and
 #                                    then nextpnr, have AREA_SECONDS of processor time for each (900 if not set); hours
-#   rtl/rtl.sh formal OUT            proofs of rtl/formal with yosys-smtbmc and z3, and their planted faults; a minute
+#   rtl/rtl.sh formal OUT            proofs of rtl/formal with yosys-abc, and where z3 is there with yosys-smtbmc too, and their planted faults;
+#                                    minutes
 # PACELINE is the program, OUT a folder for what is built and written.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -207,15 +208,61 @@ area() { # paceline out [designs...]
     nice python3 rtl/area/measure.py "$out" "${AREA_SECONDS:-900}" "${designs[@]}"
 }
 
-# Bounded: the queue for 12 cycles, what goes before frames for 10.
+# By yosys-abc: for any number of cycles, and RAPID's pipeline for those that a failed speculation takes from its read until its second one has
+# left. By yosys-smtbmc, another way to the same: the queue for 12 cycles, what goes before frames for 10.
 formal() { # out
     out=$1
+    local ring=(rtl/formal/small_program.sv rtl/rapid/packet_queue.sv rtl/rapid/ring_node.sv) rapid fault
+    mapfile -t rapid <rtl/rapid/files.f
+    rapid=(rtl/formal/small_program.sv "${rapid[@]}")
     mkdir -p "$out"
-    proved fifo 12 "" || fail "the proof of fifo failed, see $out/fifo.proof"
-    proved prepend 10 "" || fail "the proof of prepend failed, see $out/prepend.proof"
-    if proved fifo 12 FAULT_FULL; then fail "the planted fault FAULT_FULL is not found"; fi
-    if proved prepend 10 FAULT_CARRY; then fail "the planted fault FAULT_CARRY is not found"; fi
-    echo "both proved; planted faults were found"
+    always fifo "" rtl/sequencer/fifo.sv
+    always prepend "" rtl/sequencer/prepend.sv
+    always ring_node "-DLONG_SPAN" "${ring[@]}"
+    within 18 rapid "" "${rapid[@]}" || fail "the proof of rapid failed, see $out/rapid.proof"
+    within 12 fifo -DFAULT_FULL rtl/sequencer/fifo.sv && unseen FAULT_FULL
+    within 12 prepend -DFAULT_CARRY rtl/sequencer/prepend.sv && unseen FAULT_CARRY
+    for fault in FAULT_ROOM FAULT_QUEUE; do
+        within 12 ring_node "-DLONG_SPAN -D$fault" "${ring[@]}" && unseen $fault
+    done
+    for fault in FAULT_STALE FAULT_TIMER FAULT_RB; do
+        within 18 rapid -D$fault "${rapid[@]}" && unseen $fault
+    done
+    if command -v z3 >/dev/null; then
+        proved fifo 12 "" || fail "the proof of fifo failed, see $out/fifo.proof"
+        proved prepend 10 "" || fail "the proof of prepend failed, see $out/prepend.proof"
+        proved fifo 12 FAULT_FULL && unseen FAULT_FULL
+        proved prepend 10 FAULT_CARRY && unseen FAULT_CARRY
+    else
+        echo "skipped: yosys-smtbmc, which takes z3 (./x rtl formal installs it)"
+    fi
+    echo "all proved; planted faults were found"
+}
+unseen() { fail "the planted fault $1 is not found"; }
+
+# What a proof asserts as logic of gates, and what yosys-abc says of it. `memory_map` and `opt` leave nothing that it cannot read.
+always() { # module defines sources...
+    echo "+ yosys-abc: rtl/formal/$1_proof.sv, any number of cycles"
+    gates "$@"
+    yosys-abc -c "read_aiger $out/$1.aig; fold; scorr; pdr" >"$out/$1.proof" 2>&1
+    grep -q "^Property proved" "$out/$1.proof" || fail "the proof of $1 failed, see $out/$1.proof"
+}
+within() { # cycles module defines sources...
+    local cycles=$1
+    shift
+    echo "+ yosys-abc: rtl/formal/$1_proof.sv, $cycles cycles ${2:+with ${2//-D/}}"
+    gates "$@"
+    # Cycle 0 is the reset.
+    yosys-abc -c "read_aiger $out/$1.aig; fold; scorr; bmc3 -F $((cycles + 1))" >"$out/$1.proof" 2>&1
+    grep "was asserted" "$out/$1.proof" && return 1
+    grep -q "^No output asserted in $((cycles + 1)) frames" "$out/$1.proof" || fail "yosys-abc came to no end, see $out/$1.proof"
+}
+gates() { # module defines sources...
+    # shellcheck disable=SC2086
+    yosys -q -l "$out/$1.log" -p "read_verilog -sv -formal $2 ${*:3} rtl/formal/$1_proof.sv; chformal -cover -remove;
+        prep -flatten -top $1_proof; memory_map; opt -full; async2sync; dffunmap; setundef -undriven -anyseq; simplemap; techmap; opt -full; abc -g AND -fast; opt_clean;
+        dfflegalize -cell \$_DFF_P_ 01; opt_clean; abc -g AND -fast; write_aiger -zinit $out/$1.aig" >"$out/$1.said" 2>&1 ||
+        { cat "$out/$1.said"; fail "Yosys failed"; }
 }
 proved() { # module cycles define
     echo "+ yosys-smtbmc: rtl/formal/$1_proof.sv, $2 cycles ${3:+with $3}"
