@@ -33,6 +33,9 @@ lint() {
                 -GHAS_ETHERNET=$((cores & 1)) || return
         done
     done
+    for width in 64 128; do
+        verilator --lint-only -Wall rtl/lint.vlt rtl/sequencer/statistics.sv --top-module statistics -GWIDTH=$width || return
+    done
     verilator --lint-only -Wall rtl/lint.vlt "${unrolled[@]}" rtl/tests/rapid_program.sv -f rtl/rapid/files.f --top-module rapid
 }
 # Verilator leaves loops of more turns as they are, which makes its C++ shorter.
@@ -40,7 +43,7 @@ unrolled=(--unroll-count 8)
 
 demo() { # paceline out
     paceline=$1 out=$2
-    build knock examples/knock.toml 4 512 "" || fail "the hardware could not be built"
+    build knock examples/knock.toml 4 512 "" -DCOUNTED || fail "the hardware could not be built"
     through knock captures/edge.pcap --gaps 20 --stalls 20
     echo "+ $paceline verify examples/knock.toml --strategy scr --sequencer external --pcap-dir $out/knock.out"
     "$paceline" verify examples/knock.toml --strategy scr --sequencer external --pcap-dir "$out/knock.out"
@@ -66,7 +69,7 @@ whole() { # paceline out
         random+=("$out/random-$seed.pcap")
     done
 
-    build knock examples/knock.toml 8 512 "" || failed=1
+    build knock examples/knock.toml 8 512 "" -DCOUNTED || failed=1
     # Every frame fits into the buffer, the longest too.
     build headers $chain 5 1024 --ethernet -GBUFFER=2048 || failed=1
     # Frames hardly ever fit: they leave while they come in.
@@ -79,6 +82,8 @@ whole() { # paceline out
     says knock " 0 within a packet" || failed=1
     equal knock examples/knock.toml 8 "" captures/edge.pcap --gaps 5 --stalls 60 --seed 2 || failed=1
     says_equals knock examples/knock.toml || failed=1
+    # Short frames are in it; and longer ones than the buffer, whose bytes differ.
+    through knock "${random[0]}" --gaps 5 --stalls 5 || failed=1
     for capture in captures/*.pcap; do
         equal headers $chain 5 --ethernet "$capture" --gaps 10 --stalls 10 || failed=1
         equal small $chain 1 "" "$capture" --gaps 30 --stalls 30 || failed=1
@@ -99,6 +104,8 @@ whole() { # paceline out
     if says_equals ports examples/knock.toml; then missed FAULT_PORTS verify; fi
     build option $chain 5 1024 --ethernet -GBUFFER=2048 -DFAULT_OPTION || failed=1
     if equal option $chain 5 --ethernet "${random[0]}" >/dev/null; then missed FAULT_OPTION "its bytes"; fi
+    build stalled examples/knock.toml 8 512 "" -DCOUNTED -DFAULT_STALLED || failed=1
+    if through stalled captures/edge.pcap --stalls 20; then missed FAULT_STALLED "its registers"; fi
     pipelines || failed=1
     [ $failed = 0 ] || fail "a check failed, see above"
     echo "all equal; planted faults were found"
@@ -110,13 +117,16 @@ missed() { # fault, by what
 
 # The hardware for a chain, with the harness that drives it.
 build() { # name chain cores bits flags-of-paceline arguments-of-verilator...
-    local name=$1 chain=$2 cores=$3 bits=$4 flags=() log=$out/$1.log
+    local name=$1 chain=$2 cores=$3 bits=$4 flags=() counted=() log=$out/$1.log top
     [ -z "$5" ] || flags+=("$5")
     mkdir -p "$out"
     "$paceline" rtl sequencer "$chain" --cores "$cores" --width "$bits" "${flags[@]}" --out "$out/$name.sv" || return
+    top=$(sed -n 's/^module \([^ ]*\).*/\1/p' "$out/$name.sv")
+    # With `statistics` beside it.
+    if [[ " ${*:6} " = *" -DCOUNTED "* ]]; then top=counted counted=(-GCORES="$cores" rtl/tests/counted.sv -CFLAGS -DCOUNTED); fi
     echo "+ verilator: $out/$name.sv ${*:6}"
     verilator --cc --exe --build -j 0 -O3 --x-assign unique --x-initial unique rtl/lint.vlt -f rtl/sequencer/files.f "$out/$name.sv" \
-        --top-module "$(sed -n 's/^module \([^ ]*\).*/\1/p' "$out/$name.sv")" --prefix Vsequencer --Mdir "$out/$name.build" \
+        "${counted[@]}" --top-module "$top" --prefix Vsequencer --Mdir "$out/$name.build" \
         -CFLAGS "-O1 -std=c++17 -DCORES=$cores -DBYTES=$((bits / 8))" -GFLUSH_CYCLES=1000 "${@:6}" \
         "$PWD/rtl/tests/sequencer.cpp" >"$log" 2>&1 || { cat "$log"; return 1; }
 }
@@ -209,19 +219,27 @@ area() { # paceline out [designs...]
 }
 
 # By yosys-abc: for any number of cycles, and RAPID's pipeline for those that a failed speculation takes from its read until its second one has
-# left. By yosys-smtbmc, another way to the same: the queue for 12 cycles, what goes before frames for 10.
+# left, the sequencer for those in which two packets leave. By yosys-smtbmc, another way to the same: the queue for 12 cycles, what goes before frames for 10.
 formal() { # out
     out=$1
-    local ring=(rtl/formal/small_program.sv rtl/rapid/packet_queue.sv rtl/rapid/ring_node.sv) rapid fault
+    local ring=(rtl/formal/small_program.sv rtl/rapid/packet_queue.sv rtl/rapid/ring_node.sv) rapid fault module sequencer=(rtl/sequencer/parsed.sv
+        rtl/formal/any_parser.sv)
+    for module in fifo item history prepend sequencer; do sequencer+=("rtl/sequencer/$module.sv"); done
     mapfile -t rapid <rtl/rapid/files.f
     rapid=(rtl/formal/small_program.sv "${rapid[@]}")
     mkdir -p "$out"
     always fifo "" rtl/sequencer/fifo.sv
     always prepend "" rtl/sequencer/prepend.sv
+    always statistics "" rtl/sequencer/statistics.sv
     always ring_node "-DLONG_SPAN" "${ring[@]}"
+    within 14 sequencer "" "${sequencer[@]}" || fail "the proof of sequencer failed, see $out/sequencer.proof"
     within 18 rapid "" "${rapid[@]}" || fail "the proof of rapid failed, see $out/rapid.proof"
     within 12 fifo -DFAULT_FULL rtl/sequencer/fifo.sv && unseen FAULT_FULL
     within 12 prepend -DFAULT_CARRY rtl/sequencer/prepend.sv && unseen FAULT_CARRY
+    within 12 statistics -DFAULT_UPPER rtl/sequencer/statistics.sv && unseen FAULT_UPPER
+    for fault in FAULT_FRAMES FAULT_FULL FAULT_CARRY; do
+        within 14 sequencer -D$fault "${sequencer[@]}" && unseen $fault
+    done
     for fault in FAULT_ROOM FAULT_QUEUE; do
         within 12 ring_node "-DLONG_SPAN -D$fault" "${ring[@]}" && unseen $fault
     done
