@@ -233,7 +233,7 @@ formal() { # out
     always statistics "" rtl/sequencer/statistics.sv
     always ring_node "-DLONG_SPAN" "${ring[@]}"
     within 14 sequencer "" "${sequencer[@]}" || fail "the proof of sequencer failed, see $out/sequencer.proof"
-    within 18 rapid "" "${rapid[@]}" || fail "the proof of rapid failed, see $out/rapid.proof"
+    within 17 rapid "" "${rapid[@]}" || fail "the proof of rapid failed, see $out/rapid.proof"
     within 12 fifo -DFAULT_FULL rtl/sequencer/fifo.sv && unseen FAULT_FULL
     within 12 prepend -DFAULT_CARRY rtl/sequencer/prepend.sv && unseen FAULT_CARRY
     within 12 statistics -DFAULT_UPPER rtl/sequencer/statistics.sv && unseen FAULT_UPPER
@@ -244,7 +244,7 @@ formal() { # out
         within 12 ring_node "-DLONG_SPAN -D$fault" "${ring[@]}" && unseen $fault
     done
     for fault in FAULT_STALE FAULT_TIMER FAULT_RB; do
-        within 18 rapid -D$fault "${rapid[@]}" && unseen $fault
+        within 17 rapid -D$fault "${rapid[@]}" && unseen $fault
     done
     if command -v z3 >/dev/null; then
         proved fifo 12 "" || fail "the proof of fifo failed, see $out/fifo.proof"
