@@ -10,7 +10,8 @@
 #                                    look-up tables, flip-flops, block RAMs and clock on an ECP5, for rings of 16, 32, 64 and 128 rows, the
 #                                    sequencer with 16, and parts of RAPID's pipeline; rtl/area/measure.py says what a DESIGN is. Yosys, and
 #                                    then nextpnr, have AREA_SECONDS of processor time for each (900 if not set); hours
-#   rtl/rtl.sh formal OUT            proofs of rtl/formal with yosys-smtbmc and z3, and their planted faults; a minute
+#   rtl/rtl.sh formal OUT            proofs of rtl/formal with yosys-abc, and where z3 is there with yosys-smtbmc too, and their planted faults;
+#                                    minutes
 # PACELINE is the program, OUT a folder for what is built and written.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -32,6 +33,9 @@ lint() {
                 -GHAS_ETHERNET=$((cores & 1)) || return
         done
     done
+    for width in 64 128; do
+        verilator --lint-only -Wall rtl/lint.vlt rtl/sequencer/statistics.sv --top-module statistics -GWIDTH=$width || return
+    done
     verilator --lint-only -Wall rtl/lint.vlt "${unrolled[@]}" rtl/tests/rapid_program.sv -f rtl/rapid/files.f --top-module rapid
 }
 # Verilator leaves loops of more turns as they are, which makes its C++ shorter.
@@ -39,7 +43,7 @@ unrolled=(--unroll-count 8)
 
 demo() { # paceline out
     paceline=$1 out=$2
-    build knock examples/knock.toml 4 512 "" || fail "the hardware could not be built"
+    build knock examples/knock.toml 4 512 "" -DCOUNTED || fail "the hardware could not be built"
     through knock captures/edge.pcap --gaps 20 --stalls 20
     echo "+ $paceline verify examples/knock.toml --strategy scr --sequencer external --pcap-dir $out/knock.out"
     "$paceline" verify examples/knock.toml --strategy scr --sequencer external --pcap-dir "$out/knock.out"
@@ -65,7 +69,7 @@ whole() { # paceline out
         random+=("$out/random-$seed.pcap")
     done
 
-    build knock examples/knock.toml 8 512 "" || failed=1
+    build knock examples/knock.toml 8 512 "" -DCOUNTED || failed=1
     # Every frame fits into the buffer, the longest too.
     build headers $chain 5 1024 --ethernet -GBUFFER=2048 || failed=1
     # Frames hardly ever fit: they leave while they come in.
@@ -78,6 +82,8 @@ whole() { # paceline out
     says knock " 0 within a packet" || failed=1
     equal knock examples/knock.toml 8 "" captures/edge.pcap --gaps 5 --stalls 60 --seed 2 || failed=1
     says_equals knock examples/knock.toml || failed=1
+    # Short frames are in it; and longer ones than the buffer, whose bytes differ.
+    through knock "${random[0]}" --gaps 5 --stalls 5 || failed=1
     for capture in captures/*.pcap; do
         equal headers $chain 5 --ethernet "$capture" --gaps 10 --stalls 10 || failed=1
         equal small $chain 1 "" "$capture" --gaps 30 --stalls 30 || failed=1
@@ -98,6 +104,8 @@ whole() { # paceline out
     if says_equals ports examples/knock.toml; then missed FAULT_PORTS verify; fi
     build option $chain 5 1024 --ethernet -GBUFFER=2048 -DFAULT_OPTION || failed=1
     if equal option $chain 5 --ethernet "${random[0]}" >/dev/null; then missed FAULT_OPTION "its bytes"; fi
+    build stalled examples/knock.toml 8 512 "" -DCOUNTED -DFAULT_STALLED || failed=1
+    if through stalled captures/edge.pcap --stalls 20; then missed FAULT_STALLED "its registers"; fi
     pipelines || failed=1
     [ $failed = 0 ] || fail "a check failed, see above"
     echo "all equal; planted faults were found"
@@ -109,13 +117,16 @@ missed() { # fault, by what
 
 # The hardware for a chain, with the harness that drives it.
 build() { # name chain cores bits flags-of-paceline arguments-of-verilator...
-    local name=$1 chain=$2 cores=$3 bits=$4 flags=() log=$out/$1.log
+    local name=$1 chain=$2 cores=$3 bits=$4 flags=() counted=() log=$out/$1.log top
     [ -z "$5" ] || flags+=("$5")
     mkdir -p "$out"
     "$paceline" rtl sequencer "$chain" --cores "$cores" --width "$bits" "${flags[@]}" --out "$out/$name.sv" || return
+    top=$(sed -n 's/^module \([^ ]*\).*/\1/p' "$out/$name.sv")
+    # With `statistics` beside it.
+    if [[ " ${*:6} " = *" -DCOUNTED "* ]]; then top=counted counted=(-GCORES="$cores" rtl/tests/counted.sv -CFLAGS -DCOUNTED); fi
     echo "+ verilator: $out/$name.sv ${*:6}"
     verilator --cc --exe --build -j 0 -O3 --x-assign unique --x-initial unique rtl/lint.vlt -f rtl/sequencer/files.f "$out/$name.sv" \
-        --top-module "$(sed -n 's/^module \([^ ]*\).*/\1/p' "$out/$name.sv")" --prefix Vsequencer --Mdir "$out/$name.build" \
+        "${counted[@]}" --top-module "$top" --prefix Vsequencer --Mdir "$out/$name.build" \
         -CFLAGS "-O1 -std=c++17 -DCORES=$cores -DBYTES=$((bits / 8))" -GFLUSH_CYCLES=1000 "${@:6}" \
         "$PWD/rtl/tests/sequencer.cpp" >"$log" 2>&1 || { cat "$log"; return 1; }
 }
@@ -207,15 +218,69 @@ area() { # paceline out [designs...]
     nice python3 rtl/area/measure.py "$out" "${AREA_SECONDS:-900}" "${designs[@]}"
 }
 
-# Bounded: the queue for 12 cycles, what goes before frames for 10.
+# By yosys-abc: for any number of cycles, and RAPID's pipeline for those that a failed speculation takes from its read until its second one has
+# left, the sequencer for those in which two packets leave. By yosys-smtbmc, another way to the same: the queue for 12 cycles, what goes before frames for 10.
 formal() { # out
     out=$1
+    local ring=(rtl/formal/small_program.sv rtl/rapid/packet_queue.sv rtl/rapid/ring_node.sv) rapid fault module sequencer=(rtl/sequencer/parsed.sv
+        rtl/formal/any_parser.sv)
+    for module in fifo item history prepend sequencer; do sequencer+=("rtl/sequencer/$module.sv"); done
+    mapfile -t rapid <rtl/rapid/files.f
+    rapid=(rtl/formal/small_program.sv "${rapid[@]}")
     mkdir -p "$out"
-    proved fifo 12 "" || fail "the proof of fifo failed, see $out/fifo.proof"
-    proved prepend 10 "" || fail "the proof of prepend failed, see $out/prepend.proof"
-    if proved fifo 12 FAULT_FULL; then fail "the planted fault FAULT_FULL is not found"; fi
-    if proved prepend 10 FAULT_CARRY; then fail "the planted fault FAULT_CARRY is not found"; fi
-    echo "both proved; planted faults were found"
+    always fifo "" rtl/sequencer/fifo.sv
+    always prepend "" rtl/sequencer/prepend.sv
+    always statistics "" rtl/sequencer/statistics.sv
+    always ring_node "-DLONG_SPAN" "${ring[@]}"
+    within 14 sequencer "" "${sequencer[@]}" || fail "the proof of sequencer failed, see $out/sequencer.proof"
+    within 17 rapid "" "${rapid[@]}" || fail "the proof of rapid failed, see $out/rapid.proof"
+    within 12 fifo -DFAULT_FULL rtl/sequencer/fifo.sv && unseen FAULT_FULL
+    within 12 prepend -DFAULT_CARRY rtl/sequencer/prepend.sv && unseen FAULT_CARRY
+    within 12 statistics -DFAULT_UPPER rtl/sequencer/statistics.sv && unseen FAULT_UPPER
+    for fault in FAULT_FRAMES FAULT_FULL FAULT_CARRY; do
+        within 14 sequencer -D$fault "${sequencer[@]}" && unseen $fault
+    done
+    for fault in FAULT_ROOM FAULT_QUEUE; do
+        within 12 ring_node "-DLONG_SPAN -D$fault" "${ring[@]}" && unseen $fault
+    done
+    for fault in FAULT_STALE FAULT_TIMER FAULT_RB; do
+        within 17 rapid -D$fault "${rapid[@]}" && unseen $fault
+    done
+    if command -v z3 >/dev/null; then
+        proved fifo 12 "" || fail "the proof of fifo failed, see $out/fifo.proof"
+        proved prepend 10 "" || fail "the proof of prepend failed, see $out/prepend.proof"
+        proved fifo 12 FAULT_FULL && unseen FAULT_FULL
+        proved prepend 10 FAULT_CARRY && unseen FAULT_CARRY
+    else
+        echo "skipped: yosys-smtbmc, which takes z3 (./x rtl formal installs it)"
+    fi
+    echo "all proved; planted faults were found"
+}
+unseen() { fail "the planted fault $1 is not found"; }
+
+# What a proof asserts as logic of gates, and what yosys-abc says of it. `memory_map` and `opt` leave nothing that it cannot read.
+always() { # module defines sources...
+    echo "+ yosys-abc: rtl/formal/$1_proof.sv, any number of cycles"
+    gates "$@"
+    yosys-abc -c "read_aiger $out/$1.aig; fold; scorr; pdr" >"$out/$1.proof" 2>&1
+    grep -q "^Property proved" "$out/$1.proof" || fail "the proof of $1 failed, see $out/$1.proof"
+}
+within() { # cycles module defines sources...
+    local cycles=$1
+    shift
+    echo "+ yosys-abc: rtl/formal/$1_proof.sv, $cycles cycles ${2:+with ${2//-D/}}"
+    gates "$@"
+    # Cycle 0 is the reset.
+    yosys-abc -c "read_aiger $out/$1.aig; fold; scorr; bmc3 -F $((cycles + 1))" >"$out/$1.proof" 2>&1
+    grep "was asserted" "$out/$1.proof" && return 1
+    grep -q "^No output asserted in $((cycles + 1)) frames" "$out/$1.proof" || fail "yosys-abc came to no end, see $out/$1.proof"
+}
+gates() { # module defines sources...
+    # shellcheck disable=SC2086
+    yosys -q -l "$out/$1.log" -p "read_verilog -sv -formal $2 ${*:3} rtl/formal/$1_proof.sv; chformal -cover -remove;
+        prep -flatten -top $1_proof; memory_map; opt -full; async2sync; dffunmap; setundef -undriven -anyseq; simplemap; techmap; opt -full; abc -g AND -fast; opt_clean;
+        dfflegalize -cell \$_DFF_P_ 01; opt_clean; abc -g AND -fast; write_aiger -zinit $out/$1.aig" >"$out/$1.said" 2>&1 ||
+        { cat "$out/$1.said"; fail "Yosys failed"; }
 }
 proved() { # module cycles define
     echo "+ yosys-smtbmc: rtl/formal/$1_proof.sv, $2 cycles ${3:+with $3}"

@@ -7,6 +7,7 @@ usage: measure.py OUT SECONDS DESIGN...
 
 An LFE5U-85F of speed grade 8 (83,640 LUT4, as many flip-flops, 208 block RAMs of 18 Kib). The seed is 1. A design has no pins here, so the
 clock is that of paths from flip-flop to flip-flop, without those from its inputs and to its outputs. Without nextpnr there is no clock.
+Depth is the longest row of look-up tables and cells of carry chains, two bits each, before anything is placed; and that of look-up tables alone.
 """
 
 import json
@@ -19,7 +20,7 @@ import subprocess
 import sys
 
 DEVICE = ["--85k", "--package", "CABGA756", "--speed", "8", "--out-of-context", "--freq", "200", "--timing-allow-fail", "--seed", "1"]
-COLUMNS = ["design", "LUT4", "carry", "memory", "flip-flops", "block RAM", "MHz", "cells in its path", "longest path"]
+COLUMNS = ["design", "LUT4", "carry", "memory", "flip-flops", "block RAM", "depth", "depth in LUT4", "MHz", "cells in its path", "longest path"]
 
 
 def main():
@@ -48,10 +49,11 @@ def measured(design, out, seconds):
         # The node that hands packets on is the one behind the stage that reads.
         setup = "chparam -set NODE 1 ring_node" if module == "ring_node" else ""
     log, netlist = os.path.join(out, "yosys.log"), os.path.join(out, "area.json")
-    script = f"read_verilog -sv {' '.join(sources)}; {setup}; synth_ecp5 -nowidelut -top {module} -json {netlist}"
+    script = f"read_verilog -sv {' '.join(sources)}; {setup}; synth_ecp5 -nowidelut -top {module} -json {netlist}; "
+    script += "ltp -noff w:* t:LUT4 t:CCU2C %u %u; ltp -noff w:* t:LUT4 %u"
     done = bounded(["yosys", "-q", "-l", log, "-p", script], seconds, None)
     if not done:
-        return [name, *[""] * 7, f"Yosys was not done in {seconds} s"]
+        return [name, *[""] * 9, f"Yosys was not done in {seconds} s"]
     misread = re.search(r"^.*(?:implicitly declared|Setting result bit to undef).*$", open(log).read(), re.M)
     if misread:
         sys.exit(f"Yosys misreads the sources: {misread[0]}")
@@ -89,11 +91,12 @@ def bounded(command, seconds, log, folder=None):
 
 
 def counted(log):
-    """LUT4, those of carry chains and of memories, flip-flops and block RAMs of the last statistics in a log."""
+    """LUT4, those of carry chains and of memories, flip-flops and block RAMs of the last statistics in a log; and both depths."""
     last = open(log).read().rpartition("Number of cells")[2]
     count = {kind: int(number) for kind, number in re.findall(r"^ +(\w+) +(\d+)$", last, re.M)}
     kinds = [("LUT4", 1), ("CCU2C", 2), ("TRELLIS_DPR16X4", 4), ("TRELLIS_FF", 1), ("DP16KD", 1)]
-    return [f"{count.get(kind, 0) * times:,}" for kind, times in kinds]
+    depths = re.findall(r"Longest topological path in .* \(length=(\d+)\)", last)
+    return [*(f"{count.get(kind, 0) * times:,}" for kind, times in kinds), *depths]
 
 
 def clock(path):

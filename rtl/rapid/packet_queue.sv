@@ -26,7 +26,12 @@ module packet_queue #(
   logic [31:0]     count;
 
   assign left = pop ? count - 32'd1 : count;
+`ifdef FAULT_QUEUE
+  // Planted: a full queue takes one more.
+  assign has_room = 1'b1;
+`else
   assign has_room = left != 32'(DEPTH);
+`endif
 
   wire [BITS-1:0] first;
   assign first = packets[0];
@@ -52,5 +57,14 @@ module packet_queue #(
     else if (in.valid && has_room) count <= left + 32'd1;
     else count <= left;
   end
+
+`ifdef FORMAL
+  always_ff @(posedge clk) begin
+    if (resetn) begin
+      assert (count <= 32'(DEPTH));
+      if (pop) assert (count != 32'd0);
+    end
+  end
+`endif
 
 endmodule

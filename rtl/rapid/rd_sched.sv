@@ -219,7 +219,12 @@ module rd_sched (
     end
 
     // A packet was sent back: into RB.
+`ifdef FAULT_RB
+    // Planted: a full RB takes one more.
+    rb_write = returned.valid;
+`else
     rb_write = returned.valid && rb_count != 32'(RB);
+`endif
     rb_at = rb_first + rb_count;
     if (rb_at >= 32'(RB)) rb_at = rb_at - 32'(RB);
     if (returned.valid && !rb_write) lost_rb = returned.place;
@@ -452,5 +457,16 @@ module rd_sched (
       always_ff @(posedge clk) if (rb_write && rb_at == 32'(i)) rb[i] <= returned;
     end
   endgenerate
+
+`ifdef FORMAL
+  // RB has room for what it holds, and a flow is in one queue of them at most. A slot of PB is written where it was free.
+  always_ff @(posedge clk) begin
+    if (resetn) begin
+      assert (rb_count <= 32'(RB));
+      assert (block_count + suspend_count + schedule_count + waits_count <= 32'(FLOWS));
+      if (pb_write) assert (!pb_used[slot]);
+    end
+  end
+`endif
 
 endmodule

@@ -103,7 +103,12 @@ module ring_node #(
       );
 
       // The node behind asks after this one has sent.
+`ifdef FAULT_ROOM
+      // Planted: the packet that waits in the slot is forgotten.
+      assign has_room = from_ring_left != 32'(rapid_program::FROM_RING);
+`else
       assign has_room = from_ring_left + 32'(is_held) != 32'(rapid_program::FROM_RING);
+`endif
       assign is_waiting = from_ring_left != 32'd0 || is_held || from_pipeline_left != 32'd0;
       assign is_lost = is_handed_over && !pipeline_has_room;
     end else begin : g_passes

@@ -11,3 +11,4 @@ rtl/sequencer/item.sv
 rtl/sequencer/history.sv
 rtl/sequencer/prepend.sv
 rtl/sequencer/sequencer.sv
+rtl/sequencer/statistics.sv

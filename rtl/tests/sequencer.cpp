@@ -2,7 +2,7 @@
 // does. usage: sequencer IN.pcap OUT_DIR [--seed N] [--gaps PERCENT] [--stalls PERCENT] [--limit FRAMES]
 //
 // Cores are those that the hardware was made for. Gaps are cycles in which no beat is offered, stalls those in which none is
-// taken, both drawn from the seed.
+// taken, both drawn from the seed. With COUNTED the hardware has `statistics` beside it, which must have counted what goes over the pins.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -149,6 +149,53 @@ class Pins {
     }
 };
 
+#ifdef COUNTED
+// What has to be in the registers of `statistics`, from 0x10 on.
+struct Counts {
+    uint64_t frames = 0, bytes_in = 0, packets = 0, flushes = 0, bytes_out = 0, brief = 0, stalled_in = 0, stalled_out = 0;
+};
+
+// A word over AXI4-Lite; `is_there` is whether the answer must be OKAY.
+uint32_t read_word(Pins &pins, uint8_t address, bool is_there) {
+    pins.top.s_axil_araddr = address;
+    pins.top.s_axil_arvalid = 1;
+    pins.top.s_axil_rready = 0;
+    pins.settle();
+    if (!pins.top.s_axil_arready) fail("statistics: a read is not taken");
+    pins.tick();
+    pins.top.s_axil_arvalid = 0;
+    pins.tick();
+    if (!pins.top.s_axil_rvalid) fail("statistics: a read is not answered");
+    if (pins.top.s_axil_rresp != (is_there ? 0 : 2)) fail("statistics: register " + std::to_string(address) + " answers wrongly");
+    const uint32_t word = pins.top.s_axil_rdata;
+    pins.top.s_axil_rready = 1;
+    pins.tick();
+    return word;
+}
+
+void check_statistics(Pins &pins, const Counts &counts) {
+    const uint64_t expected[] = {counts.frames,    counts.bytes_in, counts.packets,    counts.flushes,
+                                 counts.bytes_out, counts.brief,    counts.stalled_in, counts.stalled_out};
+    pins.top.s_axil_awvalid = pins.top.s_axil_wvalid = pins.top.s_axil_bready = 1;
+    pins.tick();
+    pins.top.s_axil_awvalid = pins.top.s_axil_wvalid = 0;
+    if (!pins.top.s_axil_bvalid || pins.top.s_axil_bresp != 2) fail("statistics: a write is not refused");
+    if (read_word(pins, 0, true) != 0x504c5351 || read_word(pins, 4, true) != 1) fail("statistics: no registers of the sequencer");
+    if (read_word(pins, 8, true) != CORES || read_word(pins, 12, true) != BYTES) fail("statistics: other cores or another width");
+    uint8_t address = 16;
+    for (const uint64_t value : expected) {
+        const uint64_t low = read_word(pins, address, true), high = read_word(pins, static_cast<uint8_t>(address + 4), true);
+        if ((high << 32 | low) != value)
+            fail("statistics: register " + std::to_string(address) + " has " + std::to_string(high << 32 | low) + ", not " + std::to_string(value));
+        address += 8;
+    }
+    read_word(pins, address, false);
+    std::printf("statistics: %llu frames, %llu of them short, %llu cycles stalled in and %llu out, all as counted at the pins\n",
+                (unsigned long long)counts.frames, (unsigned long long)counts.brief, (unsigned long long)counts.stalled_in,
+                (unsigned long long)counts.stalled_out);
+}
+#endif
+
 size_t kept(const Beat &beat) {
     size_t count = 0;
     while (count < BYTES && (beat.keep[count / 64] >> (count % 64) & 1)) count++;
@@ -198,6 +245,9 @@ int main(int argc, char **argv) {
     uint8_t dest = 0;
     bool was_held = false;
     Beat held{};
+#ifdef COUNTED
+    Counts counts;
+#endif
     uint64_t quiet = 0, beats = 0, first_in = 0, first_out = 0, last_out = 0, idle = 0, inner_idle = 0;
 
     while (packets < frames.size() || flushes < CORES) {
@@ -217,6 +267,16 @@ int main(int argc, char **argv) {
         if (was_held) held = pins.out();
         if (!pins.top.m_axis_tvalid && !packet.empty()) inner_idle++;
         if (!pins.top.m_axis_tvalid && beats != 0 && packets < frames.size()) idle++;
+#ifdef COUNTED
+        counts.stalled_in += is_offered && !is_in;
+        counts.stalled_out += pins.top.m_axis_tvalid && !is_out;
+        if (is_out) counts.bytes_out += kept(pins.out());
+        if (is_in && pins.top.s_axis_tlast) {
+            counts.frames++;
+            counts.bytes_in += frames[next].bytes.size();
+            counts.brief += frames[next].bytes.size() < 14;
+        }
+#endif
         if (is_out) {
             const Beat beat = pins.out();
             if (!packet.empty() && beat.dest != dest) fail("tdest changed within a packet");
@@ -252,6 +312,12 @@ int main(int argc, char **argv) {
         quiet = is_in || is_out ? 0 : quiet + 1;
         if (quiet > 200000) fail("nothing moves: " + std::to_string(packets) + " of " + std::to_string(frames.size()) + " packets are out");
     }
+#ifdef COUNTED
+    counts.packets = packets;
+    counts.flushes = flushes;
+    pins.top.s_axis_tvalid = 0;
+    check_statistics(pins, counts);
+#endif
     std::printf("%zu packets, %zu flushes, %llu beats in %llu cycles, the first %llu cycles after its frame was in; %llu cycles without a beat, "
                 "%llu within a packet\n",
                 packets, flushes, (unsigned long long)beats, (unsigned long long)(last_out - first_out + 1),

@@ -1,0 +1,86 @@
+// A program as small as solvers like it, in the place of what `paceline p4 rtl` writes: the first stage reads a flow's state, a number; the last
+// makes it one more, for packets that say so. Stages of a cycle, buffers of one or two, STRICT.
+package rapid_program;
+`ifdef LONG_SPAN
+  localparam int STAGES = 3;
+`else
+  localparam int STAGES = 2;
+`endif
+  localparam int STAGE_CYCLES = 1;
+  localparam int READ = 0;
+  localparam int WRITE = STAGES - 1;
+  localparam int IS_WEAK = 0;
+  localparam int MAY_PASS = 0;
+  localparam int TABLE = 2;
+  localparam int FLOWS = 1;
+  localparam int RB = 2;
+  localparam int PB = 2;
+  localparam int FROM_PIPELINE = 2;
+  localparam int FROM_RING = 2;
+  localparam int MAY_BLOCK = 0;
+  localparam int THRESHOLD = 4;
+  // A header vector, from bit 0: there is a key, there is a new state, the key, the state that was read, the new one, the packet makes one.
+  localparam int ASKED_AT = 0;
+  localparam int WRITTEN_AT = 1;
+  localparam int KEY_AT = 2;
+  localparam int READ_AT = 3;
+  localparam int UPDATES_AT = 9;
+  localparam int KEY_BITS = 1;
+  localparam int VALUE_BITS = 3;
+  localparam int PHV_BITS = 10;
+  typedef logic [0:0] key_t;
+  typedef logic [9:0] phv_t;
+
+  typedef struct packed {
+    logic is_there;
+    logic [2:0] values;
+  } state_t;
+  localparam int STATE_BITS = VALUE_BITS + 1;
+
+  typedef struct packed {
+    logic        valid;
+    logic [31:0] place;
+    logic        uses_table;
+    logic        is_alone;
+    key_t        key;
+    state_t      read;
+    phv_t        phv;
+  } packet_t;
+  localparam int PACKET_BITS = 35 + KEY_BITS + STATE_BITS + PHV_BITS;
+
+  typedef struct packed {
+    logic   valid;
+    logic   is_dirty;
+    key_t   key;
+    state_t state;
+  } writeback_t;
+
+  typedef struct packed {
+    logic [1:0] cancels;
+    key_t       cancel_1;
+    key_t       cancel_0;
+    logic [3:0] frees;
+    key_t       free_3;
+    key_t       free_2;
+    key_t       free_1;
+    key_t       free_0;
+  } control_t;
+endpackage
+
+module rapid_step #(
+    parameter int STAGE = 0
+) (
+    input  rapid_program::phv_t in,
+    output rapid_program::phv_t out
+);
+
+  always_comb begin
+    out = in;
+    if (STAGE == rapid_program::WRITE && in[rapid_program::ASKED_AT] && in[rapid_program::UPDATES_AT]) begin
+      out[rapid_program::WRITTEN_AT] = 1'b1;
+      out[rapid_program::READ_AT + rapid_program::VALUE_BITS +: rapid_program::VALUE_BITS] =
+          in[rapid_program::READ_AT +: rapid_program::VALUE_BITS] + 3'd1;
+    end
+  end
+
+endmodule
