@@ -479,7 +479,8 @@ impl<K: Followed> LoadBalancer<K> {
 
     /// An ICMP error. The edits are of what it quotes, too: see [`wire::Edits`].
     fn error(&self, flow: Option<&State>, meta: &Meta, cx: &mut Cx<'_, Turns>) -> Verdict {
-        let flow = flow.filter(|_| meta.marks & OF_CONNECTION != 0);
+        // Over IPv6 not all errors know their flow: they go by the hash alone, so that all say the same.
+        let flow = flow.filter(|_| meta.marks & OF_CONNECTION != 0 && meta.dst.to_v4().is_some());
         if flow.is_some_and(State::is_direct) {
             return Verdict::Forward;
         }

@@ -62,7 +62,7 @@
 //! |---|---|
 //! | `new` | that begins a connection, or comes from the end that began it while there is no answer |
 //! | `established` | of a connection of which both directions were seen |
-//! | `related` | an ICMP error over IPv4 that quotes a packet of a known connection |
+//! | `related` | an ICMP or ICMPv6 error that quotes a packet of a known connection |
 //! | `invalid` | that no connection explains |
 //! | `untracked` | whose connection cannot be looked up: see below |
 //!
@@ -73,12 +73,15 @@
 //! - ICMP and ICMPv6 echo and ICMP timestamp requests begin a connection, by the identifier over IPv4 and by the addresses over
 //!   IPv6. A reply without a request is `invalid`.
 //! - A connection is remembered when a rule accepts its first packet. A packet that is dropped takes no room.
-//! - An ICMP error is `related` if the packet that it quotes was sent by the host that the error goes to, between the addresses and ports
-//!   of a known connection, and the error comes from the other end or, in a chain with an inside, from outside. It lets
-//!   the connection live no longer (RFC 5927: anyone can send errors). Rules judge the error itself, by its sender and type. An error about an unknown connection is `invalid`. Whether
+//! - An ICMP error (RFC 792: types 3, 4, 11, 12; RFC 4443: types 1 to 4) is `related` if the packet that it quotes was sent by the host
+//!   that the error goes to, between the addresses and ports of a known connection, and the error comes from the other end or, over
+//!   IPv4 in a chain with an inside, from any router outside. It lets the connection live no longer (RFC 5927: anyone can send errors).
+//!   Rules judge the error itself, by its sender and type. An error about an unknown connection is `invalid`. Whether
 //!   the quoted sequence number is in flight is for the receiver to check (RFC 5927 §4.1).
-//! - `untracked` are ICMPv6 messages but echo, errors from routers in a chain that has no inside, errors whose quote
-//!   cannot be read, and ICMP messages that are neither errors nor queries.
+//! - `untracked` are errors from routers in a chain that has no inside, and over IPv6 in any; errors whose quote
+//!   cannot be read, such as that of an IPv6 packet with extension headers; and ICMP messages that are neither errors nor queries.
+//!   A router's error over IPv6, such as `packet-too-big`, has three addresses that matter, and what is read of a packet has room for
+//!   two: a rule has to accept it by its type, as RFC 4890 §4.3.1 advises.
 //! - A later fragment has no ports. It passes if the rules could accept a `new` packet of its protocol between its
 //!   two addresses, in one direction or the other: rules that accept match without ports, types and flags, and rules that drop
 //!   some of these do not match. Without the first fragment, which has ports and is treated like any

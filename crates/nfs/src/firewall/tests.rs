@@ -224,6 +224,71 @@ fn errors_about_known_connections_are_related_and_leave_things_as_they_are() {
     assert_eq!(rig.len(), 1);
 }
 
+/// An ICMPv6 error as it is on the wire, of which the last `cut` bytes are missing: from `sender` to 2001:db8::1 (RFC 4443 §3), about
+/// a TCP packet from port 4000 of host `about` to port 80 of 2001:db8::ff, with a header of options before TCP if asked for.
+fn icmpv6_error(kind: u8, sender: u8, about: u8, has_options: bool, cut: usize) -> Headers {
+    let addr = |last| tcp_v6(last).src.0;
+    let ip = |next: u8, len: usize, from: u8, to: u8| {
+        [&[0x60, 0, 0, 0, 0, len as u8, next, 64], &addr(from)[..], &addr(to)[..]].concat()
+    };
+    let (ports, rest) = ([0x0f, 0xa0, 0, 80], [0, 0, 0, 1]);
+    let quoted = match has_options {
+        false => [ip(protocol::TCP, 8, about, 255), ports.into(), rest.into()].concat(),
+        true => {
+            let options = [protocol::TCP, 0, 1, 4, 0, 0, 0, 0];
+            [ip(60, 16, about, 255), options.into(), ports.into(), rest.into()].concat()
+        }
+    };
+    let message = [&[kind, 4, 0, 0, 0, 0, 5, 0], &quoted[..quoted.len() - cut]].concat();
+    let packet = [ip(protocol::ICMPV6, message.len(), sender, 1), message].concat();
+    let headers = wire::parse(wire::LinkType::RawIp, &packet, packet.len() as u32);
+    assert!(headers.is_well_formed() && headers.protocol == protocol::ICMPV6, "{headers:?}");
+    headers
+}
+
+/// RFC 4443 §3, RFC 5927 §4: an error over IPv6 is related where the end that it quotes sent it.
+#[test]
+fn icmpv6_errors_about_known_connections_are_related() {
+    let list = stateful(&["accept tcp from 2001:db8::1 to any state new"]);
+    for kind in 1..=4 {
+        let mut rig = rig(&list);
+        let error = icmpv6_error(kind, 255, 1, false, 0);
+        assert_eq!(Firewall::key(&Firewall::project(&error).unwrap()), Connection::of(&error));
+        assert_eq!(rig.packet(0, &error), RULE, "nobody knows the connection: invalid");
+        assert!(rig.is_empty());
+        rig.packet(0, &with_flags(SYN, tcp_v6(1)));
+        let before = *rig.state(&tcp_v6(1)).unwrap();
+        for (error, verdict) in [
+            (error, PASS),
+            (from_outside(error), PASS),
+            // Another port, another host's packet, a quote that is cut or has options, a router: not by this rule.
+            (Headers { src_port: 81, ..error }, RULE),
+            (Headers { dst_port: 4001, ..error }, RULE),
+            (icmpv6_error(kind, 255, 2, false, 0), DEFAULT),
+            (icmpv6_error(kind, 255, 1, false, 1), DEFAULT),
+            (icmpv6_error(kind, 255, 1, true, 0), DEFAULT),
+            (icmpv6_error(kind, 9, 1, false, 0), DEFAULT),
+            (from_outside(icmpv6_error(kind, 9, 1, false, 0)), DEFAULT),
+        ] {
+            assert_eq!(rig.packet(ms(119_000), &error), verdict, "{error:?}");
+        }
+        let after = rig.state(&tcp_v6(1)).unwrap();
+        assert_eq!((rig.len(), after.packets, after.rulings), (1, before.packets, before.rulings));
+        assert_eq!(["related", "invalid", "untracked"].map(|name| rig.event(name)), [2, 3, 5]);
+        // It keeps nothing alive.
+        rig.wait_until(ms(120_000));
+        assert!(rig.is_empty());
+    }
+    // The other direction: the host that answered sends it. The rules judge it by its own sender and type.
+    let mut rig = rig(&rules(&[
+        "accept tcp from any to any state new",
+        "accept icmpv6 from 2001:db8::ff to 2001:db8::1 type destination-unreachable state related",
+    ]));
+    rig.packet(0, &back(with_flags(SYN, tcp_v6(1))));
+    assert_eq!(rig.packet(0, &icmpv6_error(1, 255, 1, false, 0)), PASS);
+    assert_eq!(rig.packet(0, &icmpv6_error(2, 255, 1, false, 0)), DEFAULT);
+}
+
 /// Where an answer finds its request, and where it does not.
 #[test]
 fn icmp_replies_belong_to_requests() {
