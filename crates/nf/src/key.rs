@@ -652,7 +652,8 @@ mod tests {
             (9, 0, protocol::TCP, false),
         ] {
             let marks = Marks::IPV6 | Marks::FROM_OUTSIDE;
-            let error = Headers { src: addr(last), tcp_shape: shape, protocol: protocol::ICMPV6, marks, ..packet };
+            let error =
+                Headers { src: addr(last), tcp_shape: shape, protocol: protocol::ICMPV6, marks, ..packet };
             let of_connection = Headers { protocol, ..packet };
             assert_eq!(Connection::of(&error) == Connection::of(&of_connection), is_of_it, "{error:?}");
             assert_eq!(Connection::short_of(&error), Connection::of(&error).short());

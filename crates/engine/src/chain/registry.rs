@@ -195,6 +195,8 @@ pub trait Function: Send + Sync + Any {
 
     /// [`nf::Extras::rules`], as the chain file has them: for each name and text.
     fn rules(&self) -> Vec<(String, String)>;
+    /// Name and text of the rule for which a drop reason stands: [`nf::Extras::logged_rule`].
+    fn logged_rule(&self, reason: u8) -> Option<(String, String)>;
 
     /// An empty portion of its flows, for a core to fill.
     fn portion(&self) -> Portion;
@@ -507,6 +509,10 @@ impl<F: NetworkFunction> Function for Configured<F> {
 
     fn rules(&self) -> Vec<(String, String)> {
         F::EXTRAS.rules.map_or_else(Vec::new, |rules| rules(&self.0))
+    }
+
+    fn logged_rule(&self, reason: u8) -> Option<(String, String)> {
+        (F::EXTRAS.logged_rule)(&self.0, reason)
     }
 
     fn portion(&self) -> Portion {

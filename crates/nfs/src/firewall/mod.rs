@@ -31,7 +31,7 @@
 //!
 //! ```text
 //! accept|drop  PROTOCOL  from ADDRESSES [port PORTS]  to ADDRESSES [port PORTS]
-//!              [in SIDE] [type TYPES] [flags FLAGS] [state STATES]
+//!              [in SIDE] [type TYPES] [flags FLAGS] [state STATES] [log]
 //! ```
 //!
 //! - PROTOCOL is `any`, `tcp`, `udp`, `icmp` (ICMP and ICMPv6), `icmpv6` (ICMPv6 alone), `sctp`, `dccp`, or a number.
@@ -42,6 +42,8 @@
 //! - FLAGS are TCP's: `syn,!ack` matches where SYN is set and ACK is not. The names are `fin`, `syn`, `rst`, `psh`,
 //!   `ack`, `urg` and `ece`.
 //! - STATES are any of the five below. A rule without any is for all of them; one with FLAGS for all but `established`.
+//! - `log` has each packet that the rule drops name it: see below. At most 16 rules that drop may have it; one at the end,
+//!   `drop any from any to any log`, logs what no other rule decides.
 //! - Lists are written with commas and without spaces; as many spaces as you like elsewhere.
 //! - There is no `reject`: a function cannot send packets of its own.
 //!
@@ -92,6 +94,9 @@
 //! # Drops, events, reload, full table
 //!
 //! - `dropped-by-rule`, `dropped-by-default`; `table-full`: see below.
+//! - `logged-01` to `logged-16`: dropped by a rule with `log`, by its number among these. `paceline run --log FILE` writes such packets as
+//!   lines of JSON, with the rule and both ends; `--drops` and `paceline ctl drops` name the rule. How many are written is bounded there, by
+//!   the second; a step costs what that of any denied packet costs, and the rules are asked for each one.
 //! - Events: `accepted`, a connection that began; `related`, `invalid`, `untracked`: packets in these states, whatever the
 //!   rules said. The report says which rule accepted the connections that are remembered now.
 //! - After a reload with other rules each connection is kept, and its next packet in each direction meets the new rules: one that they
@@ -133,9 +138,18 @@ use meta::{ERROR, FLOW, LATER_FRAGMENT, UNTRACKED};
 use options::Timeouts;
 use rule::States;
 use rules::Rules;
-use state::{OF_NEW, Ruling, asked};
+use state::{LOGGED_RULES_MAX, OF_NEW, Ruling, asked};
 
 const TABLE_FULL: u8 = 2;
+
+#[rustfmt::skip]
+const DROP_REASONS: &[&str] = &[
+    "dropped-by-rule", "dropped-by-default", "table-full",
+    "logged-01", "logged-02", "logged-03", "logged-04", "logged-05", "logged-06", "logged-07", "logged-08",
+    "logged-09", "logged-10", "logged-11", "logged-12", "logged-13", "logged-14", "logged-15", "logged-16",
+];
+
+const _: () = assert!(DROP_REASONS.len() == 3 + LOGGED_RULES_MAX as usize);
 
 /// Indices into the events.
 mod event {
@@ -162,7 +176,7 @@ impl NetworkFunction for Firewall {
         summary: "judges packets by rules and the state of their connection",
         spec: "RFC 9293; RFC 5927; RFC 1858; Linux nf_conntrack and nftables",
         options: options::OPTIONS,
-        drop_reasons: &["dropped-by-rule", "dropped-by-default", "table-full"],
+        drop_reasons: DROP_REASONS,
         events: &["accepted", "related", "invalid", "untracked"],
     };
     const READS: Fields = Meta::READS;
@@ -174,6 +188,7 @@ impl NetworkFunction for Firewall {
         live: Self::live,
         in_place: InPlace::Flow(Self::in_place),
         rules: Some(Self::rules_in_words),
+        logged_rule: Self::logged_rule,
         ..Extras::NONE
     };
 
@@ -272,7 +287,7 @@ impl Firewall {
                 let judged = meta.judged(States::NEW);
                 let found = self.rules.judge_later_fragment(&judged.packet, judged.is_from_outside);
                 cx.count_rule(Self::ABOUT.events, found.index);
-                return found.ruling.verdict();
+                return found.verdict();
             }
             ERROR if flow.is_some() => return self.judge_apart(meta, States::RELATED, event::RELATED, cx),
             ERROR => return self.judge_apart(meta, States::INVALID, event::INVALID, cx),
@@ -337,7 +352,7 @@ impl Firewall {
         let found = self.rules.judge(&meta.judged(States::NEW));
         cx.count_rule(Self::ABOUT.events, found.index);
         if found.ruling != Ruling::Accept {
-            return found.ruling.verdict();
+            return found.verdict();
         }
         cx.count(event::ACCEPTED);
         let from_low = meta.packet.is_from_low();
@@ -399,10 +414,10 @@ impl Firewall {
         if is_other {
             state.rule = found.index as u16;
         }
-        if !meta.is_icmp() {
+        if !meta.is_icmp() && !found.is_logged() {
             state.set_ruling(index, is_from_outside, found.ruling);
         }
-        found.ruling.verdict()
+        found.verdict()
     }
 
     /// The verdict for a packet that goes on with no connection.
@@ -410,11 +425,16 @@ impl Firewall {
         cx.count(event);
         let found = self.rules.judge(&meta.judged(state));
         cx.count_rule(Self::ABOUT.events, found.index);
-        found.ruling.verdict()
+        found.verdict()
     }
 
     fn rules_in_words(&self) -> Vec<(String, String)> {
         (0..self.rules.len()).map(|index| (self.rules.name(index), self.rules.text(index))).collect()
+    }
+
+    fn logged_rule(&self, reason: u8) -> Option<(String, String)> {
+        let index = self.rules.logged(state::log_of(reason)?)?;
+        Some((self.rules.name(index), self.rules.text(index)))
     }
 
     fn rejected(&self, _: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {

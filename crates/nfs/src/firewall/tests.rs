@@ -497,6 +497,55 @@ fn live_it_is_strict() {
     assert!(function::<Firewall>("gaps = \"resync\"").live().is_none());
 }
 
+/// A rule with `log` is known by its drop reason, also for packets of a known connection, of none, and later fragments; verdicts
+/// and counts are as without.
+#[test]
+fn packets_that_a_rule_with_log_drops_name_it() {
+    let list = |log: &str| {
+        let rules = [
+            &std::format!("drop tcp from 10.0.0.2 to any{log}"),
+            "accept any from 10.0.0.1 to any state new",
+            &std::format!("drop udp from any to any state established{log}"),
+            "drop udp from 10.0.0.3 to any",
+            &std::format!("drop any from any to any{log}"),
+        ];
+        self::rules(&rules)
+    };
+    let (mut rig, mut silent): (Rig<Firewall>, _) = (rig(&list("  log")), self::rig(&list("")));
+    let [first, second, third] = [0, 1, 2].map(state::logged);
+    let beyond = with_flags(ACK, tcp(2));
+    for (packet, verdict) in [
+        (with_flags(SYN, tcp(2)), first),
+        (beyond, first),
+        (later_fragment(tcp(2)), first),
+        (udp(tcp(1)), PASS),
+        (back(udp(tcp(1))), second),
+        (back(udp(tcp(1))), second),
+        (udp(tcp(1)), second),
+        (udp(tcp(3)), RULE),
+        (pong(7), third),
+        (udp(tcp(4)), third),
+    ] {
+        assert_eq!(rig.packet(0, &packet), verdict, "{packet:?}");
+        let without = silent.packet(0, &packet);
+        assert_eq!(without == PASS, verdict == PASS, "{packet:?}");
+        assert_eq!(rig.len(), silent.len());
+    }
+    // One rule is asked for each logged packet; without a log what it said once is kept.
+    assert_eq!((rig.rules(), silent.rules()), (&[3, 1, 3, 1, 2, 0][..], &[3, 1, 2, 1, 2, 0][..]));
+    let firewall: Firewall = function(&list(" log"));
+    let named = |verdict: Verdict| match verdict {
+        Verdict::Drop(reason) => (Firewall::EXTRAS.logged_rule)(&firewall, reason),
+        _ => None,
+    };
+    let text = "drop udp from any to any state established log";
+    assert_eq!(named(second), Some(("3".to_string(), text.to_string())));
+    assert_eq!(
+        [PASS, RULE, DEFAULT, Verdict::Drop(TABLE_FULL), state::logged(3)].map(named),
+        [None, None, None, None, None]
+    );
+}
+
 /// Each rule counts what it decided: packets that begin connections, those that are dropped without one, and of a known connection
 /// the first from each end. Others ask no rule.
 #[test]
