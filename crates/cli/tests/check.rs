@@ -91,3 +91,16 @@ fn a_reload_is_told_of_under_a_strategy_that_runs_both() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("check-against.toml:2"), "{}", stderr(&output));
 }
+
+#[test]
+fn what_strangers_can_fill_is_told_of_each_function_with_a_table() {
+    let text = stdout(&by_line("check examples/firewall.toml"));
+    let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        told.contains("firewall: a packet that the rules accept as `new`; dropped packets make none"),
+        "{text}"
+    );
+    let text = stdout(&by_line("check examples/gateway.toml"));
+    let names = ["access-list", "conntrack", "policer", "nat"];
+    assert!(names.iter().all(|name| text.contains(&format!("  {name}: a "))), "{text}");
+}

@@ -159,6 +159,8 @@ impl About {
 pub struct Extras<F: NetworkFunction> {
     /// State that no key owns.
     pub pool: Pooled<F>,
+    /// What makes an entry in its table, for people: a flood of such packets fills it. Empty for a function that says nothing.
+    pub filled_by: &'static str,
     /// A full table.
     pub full_table: FullTable<F>,
     /// An inside and an outside.
@@ -267,6 +269,7 @@ impl<F: NetworkFunction> Extras<F> {
     /// None of it.
     pub const NONE: Self = Extras {
         pool: Pooled::NONE,
+        filled_by: "",
         full_table: FullTable::NONE,
         sides: TwoSided::NONE,
         has_address: |_, _| false,

@@ -248,6 +248,7 @@ impl NetworkFunction for AccessList {
         .union(Fields::SEQ);
     const EDITS: Fields = Fields::empty();
     const EXTRAS: Extras<Self> = Extras {
+        filled_by: "a packet that a rule allows; denied packets and ICMP errors about connections make none",
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         refreshes: |meta| meta.kind != ERROR,

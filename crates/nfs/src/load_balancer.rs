@@ -215,6 +215,8 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
         .union(Fields::MARKS);
     const EDITS: Fields = TO_A_BACKEND.union(Fields::SRC_ADDR).union(Fields::SRC_PORT);
     const EXTRAS: Extras<Self> = Extras {
+        filled_by: "a packet of a new flow to a VIP; with `rewrite_answers` a SYN or datagram to a backend \
+                    itself, too",
         pool: Pooled {
             make: Self::pool,
             divide: Self::pools,

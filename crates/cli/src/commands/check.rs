@@ -1,4 +1,4 @@
-//! `paceline check`: whether chain files are right, which strategies run them, and what a reload would keep.
+//! `paceline check`: whether chain files are right, which strategies run them, what strangers can fill, and what a reload would keep.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -89,6 +89,7 @@ fn render(chain: &Chain, asked: Option<&'static dyn Strategy>, cores: usize) -> 
         let line = format!("drawn for each run: the seed of {}; `seed` gives one", drawing.join(", "));
         text += &wrapped(&line, "", "  ");
     }
+    text += &filled(chain);
     text += &heading(&format!("Strategies, on {cores} cores"));
     let mut runs = true;
     for StrategyArg(strategy) in StrategyArg::value_variants() {
@@ -106,6 +107,17 @@ fn render(chain: &Chain, asked: Option<&'static dyn Strategy>, cores: usize) -> 
         text += &wrapped(&printable(&how), &format!("  {:10}", strategy.name()), &" ".repeat(12));
     }
     (text + "\n", runs)
+}
+
+/// What makes entries in the tables of a chain: who sends enough of it fills them.
+fn filled(chain: &Chain) -> String {
+    let told = chain.functions.iter().map(|spec| (&spec.name, spec.function.info().filled_by));
+    let told: Vec<_> = told.filter(|(_, by)| !by.is_empty()).collect();
+    if told.is_empty() {
+        return String::new();
+    }
+    let line = |(name, by): &(&String, &str)| wrapped(&printable(&format!("{name}: {by}")), "  ", "    ");
+    heading("What makes an entry in a table, and so can fill it") + &told.iter().map(line).collect::<String>()
 }
 
 /// What a chain keeps of another, from which it takes over.

@@ -53,6 +53,8 @@ pub struct FunctionInfo {
     pub inspects: bool,
     /// Which type of key it has: functions with one key share a table.
     pub key: TypeId,
+    /// [`nf::Extras::filled_by`].
+    pub filled_by: &'static str,
     /// [`nf::Pooled::empty`].
     pub pool_empty: Option<u8>,
     /// [`nf::Guarantees::when_shared`].
@@ -611,6 +613,7 @@ fn info<F: NetworkFunction>() -> FunctionInfo {
         edits: F::EDITS,
         inspects: F::EXTRAS.inspect.is_some(),
         key: TypeId::of::<F::Key>(),
+        filled_by: F::EXTRAS.filled_by,
         pool_empty: F::EXTRAS.pool.empty,
         when_shared: F::EXTRAS.guarantees.when_shared,
         sharding: F::Key::SHARDING,

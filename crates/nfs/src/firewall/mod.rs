@@ -181,6 +181,8 @@ impl NetworkFunction for Firewall {
     };
     const READS: Fields = Meta::READS;
     const EXTRAS: Extras<Self> = Extras {
+        filled_by: "a packet that the rules accept as `new`; dropped packets make none, nor do ICMP errors \
+                    and what is `invalid` or `untracked`",
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         sides: TwoSided { wants: Self::wants_sides, ..TwoSided::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
