@@ -21,10 +21,13 @@ use table::{FlowTable, Layout, Slot, Wanted, WhenFull};
 use wire::{Edits, LinkType};
 use zerocopy::IntoBytes;
 
+use crate::firewalling::Firewalling;
 use crate::fused::Fused;
 use crate::inside::{Dispatching, Replicating, Sink};
 use crate::outside::{Bringing, outside};
 
+#[path = "instructions/firewalling.rs"]
+mod firewalling;
 #[path = "instructions/fused.rs"]
 mod fused;
 #[path = "instructions/inside.rs"]
@@ -162,6 +165,24 @@ fn table_locate(mut flows: Flows) -> Flows {
 fn chain(mut running: Running) -> Running {
     running.process();
     running
+}
+
+// A firewall's step of packets that begin a connection, of which the last rule decides: the worst case of its classifier.
+#[library_benchmark]
+#[bench::rules_10(args = (10), setup = Firewalling::new)]
+#[bench::rules_10000(args = (10_000), setup = Firewalling::new)]
+fn firewall_new(mut firewalling: Firewalling) -> Firewalling {
+    firewalling.begin();
+    firewalling
+}
+
+// Its step of packets of known connections, which ask no rule.
+#[library_benchmark]
+#[bench::rules_10(args = (10), setup = Firewalling::open)]
+#[bench::rules_10000(args = (10_000), setup = Firewalling::open)]
+fn firewall_known(mut firewalling: Firewalling) -> Firewalling {
+    firewalling.go_on();
+    firewalling
 }
 
 // The same on one of two cores that share their flows: with a lock for each packet, and nobody who wants it.
@@ -648,6 +669,9 @@ library_benchmark_group!(
     ]
 );
 library_benchmark_group!(name = tables, benchmarks = [table_locate]);
-library_benchmark_group!(name = chains, benchmarks = [chain, chain_shared, card, turns, replicas]);
+library_benchmark_group!(
+    name = chains,
+    benchmarks = [chain, chain_shared, firewall_new, firewall_known, card, turns, replicas]
+);
 
 main!(library_benchmark_groups = parsing, edits, keys, histories, tables, chains);

@@ -34,6 +34,7 @@ mod page;
 mod progress;
 #[cfg(test)]
 mod reference;
+mod rule_log;
 #[cfg(test)]
 mod schema;
 mod service;

@@ -42,6 +42,21 @@ fn functions() -> String {
     page
 }
 
+/// `paceline check` and the page on floods say the same of what makes entries.
+#[test]
+fn the_page_on_floods_says_what_functions_say() {
+    let page = include_str!("../../../docs/floods.md");
+    let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    let rows: Vec<_> = page.lines().filter(|line| line.starts_with("| `")).map(cells).collect();
+    for FunctionInfo { about, filled_by, sharding, .. } in stock::registry().functions() {
+        let is_of_it =
+            |row: &&Vec<String>| row[1].split(", ").any(|name| name == format!("`{}`", about.name));
+        let row = rows.iter().find(is_of_it).unwrap_or_else(|| panic!("{} is not there", about.name));
+        let expected = if sharding.is_stateless() { "" } else { row[2].as_str() };
+        assert_eq!(*filled_by, expected, "{}", about.name);
+    }
+}
+
 const METRICS: &str = "# Metrics
 
 Made from the code: what `--metrics` serves, in its order. [Telemetry](../telemetry.md) is the overview.

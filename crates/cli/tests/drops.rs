@@ -1,4 +1,4 @@
-//! `paceline run --drops`: dropped packets, with function and reason.
+//! `paceline run --drops` and `--log`: dropped packets, with function, reason and rule.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -177,6 +177,99 @@ fn a_second_has_so_many_and_the_others_are_counted() {
         "{written} dropped packets written to {drops}; {left_out} not written, beyond --drops-per-second 7\n"
     );
     assert!(text.ends_with(&told), "{text}");
+}
+
+/// A chain with a rule that logs, and how many packets of the recorded capture it drops.
+fn logging(folder: &Folder) -> (String, usize) {
+    let chain = folder.file("logging.toml");
+    let rules = [
+        "drop tcp from any to any port 5201 log",
+        "drop udp from any to any port 53",
+        "accept any from any to any",
+    ];
+    fs::write(&chain, format!("[[function]]\nuse = \"firewall\"\nrules = {rules:?}\n"))
+        .expect("a folder of the test");
+    let report = json(&paceline(&["run", &chain, "--pcap", "captures/edge.pcap", "--json", "-"]));
+    let dropped = report["drops"]["firewall/logged-01"].as_u64().expect("drops of the rule");
+    (chain, dropped as usize)
+}
+
+fn lines_of(path: &str) -> Vec<Value> {
+    let text = fs::read_to_string(path).expect("a file");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// Each core logs its own packets alone, whatever the strategy.
+#[test]
+fn what_a_rule_with_log_drops_is_a_line_with_both_ends_under_every_strategy() {
+    let folder = Folder::new("log");
+    let ((chain, dropped), log, drops) =
+        (logging(&folder), folder.file("log.jsonl"), folder.file("drops.pcapng"));
+    let mut first = None;
+    for (strategy, cores) in [("single", "1"), ("rss", "2"), ("scr", "3"), ("hybrid", "2")] {
+        let args = ["run", &chain, "--pcap", "captures/edge.pcap", "--strategy", strategy, "--cores", cores];
+        let files = [
+            "--log",
+            &log,
+            "--log-per-second",
+            "1000000",
+            "--drops",
+            &drops,
+            "--drops-per-second",
+            "1000000",
+        ];
+        let output = paceline(&[&args[..], &files].concat());
+        let told = format!("{dropped} lines of rules with log written to {log}\n");
+        assert!(dropped > 100 && stdout(&output).ends_with(&told), "{} {}", stdout(&output), stderr(&output));
+        let lines = lines_of(&log);
+        let (end, lines) = lines.split_last().expect("an end");
+        assert_eq!((lines.len(), &end["written"], &end["left_out"]), (dropped, &dropped.into(), &0.into()));
+        for line in lines {
+            assert_eq!(
+                (&line["function"], &line["rule"], &line["dst_port"]),
+                (&"firewall".into(), &"1".into(), &5201.into())
+            );
+            assert_eq!(
+                (&line["protocol"], &line["text"]),
+                (&"tcp".into(), &"drop tcp from any to any port 5201 log".into())
+            );
+        }
+        // By the packets' numbers: what the drops' comments say.
+        let numbers: Vec<String> = lines.iter().map(|line| format!("(packet {})", line["packet"])).collect();
+        let comments = commented(&drops).into_iter().map(|(comment, _)| comment);
+        let rule = "dropped by firewall: logged-01, rule 1: drop tcp from any to any port 5201 log ";
+        let named: Vec<String> =
+            comments.filter_map(|comment| Some(comment.strip_prefix(rule)?.to_owned())).collect();
+        assert_eq!(named, numbers, "{strategy}");
+        assert_eq!(first.get_or_insert_with(|| lines.to_vec()), lines, "{strategy}");
+    }
+    let first = first.expect("lines");
+    assert_eq!(
+        (&first[0]["src"], &first[0]["src_port"]),
+        (&"192.0.2.10".into(), &44398.into()),
+        "{}",
+        first[0]
+    );
+}
+
+/// A flood fills no file: so many lines a second, and the others are counted.
+#[test]
+fn a_second_has_so_many_lines_of_the_log_and_the_others_are_counted() {
+    let folder = Folder::new("log-rate");
+    let ((chain, dropped), log) = (logging(&folder), folder.file("log.jsonl"));
+    let args = ["run", &chain, "--pcap", "captures/edge.pcap", "--log", &log, "--log-per-second", "3"];
+    let text = stdout(&paceline(&args));
+    let lines = lines_of(&log);
+    let (end, lines) = lines.split_last().expect("an end");
+    let (written, left_out) = (lines.len(), dropped - lines.len());
+    assert!(written > 0 && left_out > 0);
+    assert_eq!((&end["written"], &end["left_out"]), (&written.into(), &left_out.into()));
+    let mut seconds = BTreeMap::<u64, u64>::new();
+    for line in lines {
+        *seconds.entry(line["time_ns"].as_u64().expect("a time") / 1_000_000_000).or_default() += 1;
+    }
+    assert!(seconds.values().all(|lines| *lines <= 3), "{seconds:?}");
+    assert!(text.ends_with(&format!("; {left_out} left out, beyond --log-per-second 3\n")), "{text}");
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub use executor::outcome::{HistoryOutcome, RunError, RunOutcome};
 pub use executor::outside::{ExternalInput, ExternalPackets, SequencedAs, replay_external};
 pub use executor::pace::{Speed, SpeedError};
 pub use executor::publish::Publisher;
-pub use executor::reload::{Reload, Reloaded};
+pub use executor::reload::{Reload, Reloaded, would_keep};
 pub use executor::reloads::{CoresError, Doomed, MoveError, ReloadError, Reloads};
 pub use executor::reordering::{MAX_N, Reordered, Reordering};
 pub use executor::seen::Seen;

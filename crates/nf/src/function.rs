@@ -159,6 +159,8 @@ impl About {
 pub struct Extras<F: NetworkFunction> {
     /// State that no key owns.
     pub pool: Pooled<F>,
+    /// What makes an entry in its table, for people: a flood of such packets fills it. Empty for a function that says nothing.
+    pub filled_by: &'static str,
     /// A full table.
     pub full_table: FullTable<F>,
     /// An inside and an outside.
@@ -184,6 +186,9 @@ pub struct Extras<F: NetworkFunction> {
     /// Its rules that decide on packets: for each the name, which is short, and the text. Steps count them by their index
     /// ([`Cx::count_rule`](crate::Cx::count_rule)), own packets alone. `None`: it has no such rules.
     pub rules: Option<fn(&F) -> Vec<(String, String)>>,
+    /// Name and text, as [`Extras::rules`] has them, of the rule for which a drop reason stands, by its index: one that asks for a log
+    /// of what it drops. `NONE`: no reason stands for a rule.
+    pub logged_rule: fn(&F, reason: u8) -> Option<(String, String)>,
     /// Whether its steps draw: [`Cx::random`](crate::Cx::random), [`Cx::hash`](crate::Cx::hash). Then people are told the seed, without
     /// which a run is not had again.
     pub draws: fn(&F) -> bool,
@@ -264,6 +269,7 @@ impl<F: NetworkFunction> Extras<F> {
     /// None of it.
     pub const NONE: Self = Extras {
         pool: Pooled::NONE,
+        filled_by: "",
         full_table: FullTable::NONE,
         sides: TwoSided::NONE,
         has_address: |_, _| false,
@@ -273,6 +279,7 @@ impl<F: NetworkFunction> Extras<F> {
         reload: Reload::NONE,
         live: |_| None,
         rules: None,
+        logged_rule: |_, _| None,
         refreshes: |_| true,
         draws: |_| false,
         inspect: None,

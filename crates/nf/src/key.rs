@@ -150,7 +150,7 @@ pub struct FiveTuple {
 
 /// The 5-tuple with both directions as one: the lesser (address, port) comes first.
 ///
-/// An ICMP error over IPv4 is of the connection whose packet it quotes, as an answer to that packet would be: see
+/// An ICMP or ICMPv6 error is of the connection whose packet it quotes, as an answer to that packet would be: see
 /// [`Connection::quoted`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -255,7 +255,7 @@ impl FlowKey for Connection {
     fn of(headers: &Headers) -> Connection {
         let answer;
         let headers = match headers.protocol {
-            protocol::ICMP => {
+            protocol::ICMP | protocol::ICMPV6 => {
                 answer = Connection::quoted(headers).unwrap_or(*headers);
                 &answer
             }
@@ -421,16 +421,20 @@ impl FiveTuple {
 }
 
 impl Connection {
-    /// An answer to the packet that an ICMP error over IPv4 quotes, as far as the key needs it, if the error is of that
-    /// packet's connection: where the quoted destination sent it, or a router outside, in a chain with an inside whose
+    /// An answer to the packet that an ICMP error quotes, as far as the key needs it, if the error is of that
+    /// packet's connection: where the quoted destination sent it or, over IPv4, a router outside, in a chain with an inside whose
     /// packets are spread by their inside end ([`Marks::FROM_OUTSIDE`](wire::Marks::FROM_OUTSIDE)). Elsewhere an error
-    /// of a router may come to another core than the connection.
+    /// of a router may come to another core than the connection. IPv4 addresses in an IPv6 packet are of no connection here.
     #[cold]
     pub fn quoted(headers: &Headers) -> Option<Headers> {
         let Some(IcmpPorts::Error { protocol, is_from_destination }) = headers.icmp_ports() else {
             return None;
         };
         if !is_from_destination && !headers.marks.contains(Marks::FROM_OUTSIDE) {
+            return None;
+        }
+        // What stands for a key between IPv4 addresses is found without a look at what ICMPv6 quotes.
+        if headers.protocol == protocol::ICMPV6 && headers.src.to_v4().is_some() {
             return None;
         }
         Some(Headers { src: headers.quoted_destination()?, protocol, ..*headers })
@@ -633,6 +637,31 @@ mod tests {
             assert_eq!(Connection::of(&error) == Connection::of(&of_connection), is_of_it, "{error:?}");
             assert_eq!(Connection::short_of(&error), Connection::of(&error).short());
         }
+    }
+
+    /// Over IPv6 the destination itself has to have sent it: headers have no room for a router's address and the destination's.
+    #[test]
+    fn an_icmpv6_error_is_of_the_connection_that_it_quotes() {
+        let addr = |last| Addr([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
+        let packet = Headers { src: addr(9), dst: addr(2), marks: Marks::IPV6, ..headers() };
+        for (last, shape, protocol, is_of_it) in [
+            (9, 4, protocol::TCP, true),
+            (9, 5, protocol::UDP, true),
+            (9, 5, protocol::TCP, false),
+            (7, 4 | 8, protocol::TCP, false),
+            (9, 0, protocol::TCP, false),
+        ] {
+            let marks = Marks::IPV6 | Marks::FROM_OUTSIDE;
+            let error =
+                Headers { src: addr(last), tcp_shape: shape, protocol: protocol::ICMPV6, marks, ..packet };
+            let of_connection = Headers { protocol, ..packet };
+            assert_eq!(Connection::of(&error) == Connection::of(&of_connection), is_of_it, "{error:?}");
+            assert_eq!(Connection::short_of(&error), Connection::of(&error).short());
+        }
+        // Addresses that IPv6 packets should not have.
+        let mapped = Headers { src: Addr::v4([10, 0, 0, 9]), dst: Addr::v4([10, 0, 0, 2]), ..packet };
+        let mapped = Headers { tcp_shape: 4, protocol: protocol::ICMPV6, ..mapped };
+        assert_eq!(Connection::short_of(&mapped), Connection::of(&mapped).short());
     }
 
     #[test]

@@ -54,11 +54,11 @@
 //! - An ICMP query and its replies are one connection, by the identifier.
 //! - An ICMP error about a packet of a connection that is known passes (RFC 792, RFC 1191): the quoted packet must have
 //!   been sent by the host that the error goes to, between the connection's addresses and ports. So it must come from the other
-//!   end or, in a chain with a NAT, from any router outside. It leaves no state, and the connection lives no longer for
+//!   end or, over IPv4 in a chain with a NAT, from any router outside. It leaves no state, and the connection lives no longer for
 //!   it (RFC 5927: anyone can send errors). Whether the sequence number that is quoted is in flight is for the receiver
 //!   to check (RFC 5927 §4.1).
-//! - All other errors meet the rules: about connections that are not known, ICMPv6 errors, and without a NAT those of
-//!   routers on the way. These want `allow icmp`.
+//! - All other errors meet the rules: about connections that are not known, and those of routers on the way over IPv6, or without
+//!   a NAT. These want `allow icmp`.
 //! - A later fragment has no ports. It passes if the rules could allow a packet of its protocol between its
 //!   two addresses, in one direction or the other: rules that allow match without their ports, and rules that
 //!   deny some ports do not match. Without the first fragment, which has ports and is treated like any
@@ -179,7 +179,7 @@ pub struct Meta {
     is_from_low: u8,
     /// [`PLAIN`], [`LATER_FRAGMENT`] or [`ERROR`].
     kind: u8,
-    /// The sender of an error; its destination is one of the ends.
+    /// The sender of an error over IPv4; its destination is one of the ends. Over IPv6 its sender is the other one.
     sender: [u8; 4],
 }
 
@@ -248,6 +248,7 @@ impl NetworkFunction for AccessList {
         .union(Fields::SEQ);
     const EDITS: Fields = Fields::empty();
     const EXTRAS: Extras<Self> = Extras {
+        filled_by: "a packet that a rule allows; denied packets and ICMP errors about connections make none",
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         refreshes: |meta| meta.kind != ERROR,
@@ -287,7 +288,8 @@ impl NetworkFunction for AccessList {
         if !headers.is_ip() || is_neighbor_discovery(headers) {
             return None;
         }
-        let quoted = if headers.protocol == protocol::ICMP { Connection::quoted(headers) } else { None };
+        let is_icmp = matches!(headers.protocol, protocol::ICMP | protocol::ICMPV6);
+        let quoted = if is_icmp { Connection::quoted(headers) } else { None };
         let Connection { low, high, low_port, high_port, protocol, .. } = Connection::of(headers);
         let kind = match quoted {
             Some(_) => ERROR,
@@ -457,13 +459,12 @@ impl AccessList {
         if flow.is_some() {
             return (None, Verdict::Forward);
         }
-        let error = Packet {
-            src: Addr::v4(meta.sender),
-            src_port: 0,
-            dst_port: 0,
-            protocol: protocol::ICMP,
-            ..meta.packet()
+        let packet = meta.packet();
+        let (src, protocol) = match packet.dst.to_v4() {
+            Some(_) => (Addr::v4(meta.sender), protocol::ICMP),
+            None => (packet.src, protocol::ICMPV6),
         };
+        let error = Packet { src, src_port: 0, dst_port: 0, protocol, ..packet };
         match self.search(|rule| rule.matches(&error)) {
             (index, Action::Allow) => (Some(index), Verdict::Forward),
             (index, Action::Deny) => (Some(index), self.denied_by(index)),

@@ -150,6 +150,7 @@ impl NetworkFunction for Ddos {
     };
     const READS: Fields = Fields::SRC_ADDR.union(Fields::MARKS);
     const EXTRAS: Extras<Self> = Extras {
+        filled_by: "a packet of a new source",
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         in_place: InPlace::Flow(Self::in_place),

@@ -140,6 +140,7 @@ impl NetworkFunction for HeavyHitters {
     };
     const READS: Fields = Metered::<FiveTuple>::READS;
     const EXTRAS: Extras<Self> = Extras {
+        filled_by: "a packet of a new flow or source",
         records: Records { totals: Self::totals, keep: Self::keeps_ended, rank: Self::rank, ..Records::NONE },
         guarantees: Guarantees { when_shared: Some(WhenShared::Totals), ..Guarantees::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },

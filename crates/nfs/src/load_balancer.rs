@@ -215,6 +215,8 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
         .union(Fields::MARKS);
     const EDITS: Fields = TO_A_BACKEND.union(Fields::SRC_ADDR).union(Fields::SRC_PORT);
     const EXTRAS: Extras<Self> = Extras {
+        filled_by: "a packet of a new flow to a VIP; with `rewrite_answers` a SYN or datagram to a backend \
+                    itself, too",
         pool: Pooled {
             make: Self::pool,
             divide: Self::pools,
@@ -479,7 +481,8 @@ impl<K: Followed> LoadBalancer<K> {
 
     /// An ICMP error. The edits are of what it quotes, too: see [`wire::Edits`].
     fn error(&self, flow: Option<&State>, meta: &Meta, cx: &mut Cx<'_, Turns>) -> Verdict {
-        let flow = flow.filter(|_| meta.marks & OF_CONNECTION != 0);
+        // Over IPv6 not all errors know their flow: they go by the hash alone, so that all say the same.
+        let flow = flow.filter(|_| meta.marks & OF_CONNECTION != 0 && meta.dst.to_v4().is_some());
         if flow.is_some_and(State::is_direct) {
             return Verdict::Forward;
         }

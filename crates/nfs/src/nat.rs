@@ -303,6 +303,8 @@ impl NetworkFunction for Nat {
         Fields::FIVE_TUPLE.union(Fields::TCP_FLAGS).union(Fields::TCP_SHAPE).union(Fields::MARKS);
     const EDITS: Fields = ENDPOINTS.union(Fields::MSS);
     const EXTRAS: Extras<Self> = Extras {
+        filled_by: "a packet from inside; nothing that comes from outside, and nothing of `forwards` and \
+                    `one_to_one`",
         pool: Pooled {
             make: Self::pool,
             divide: Self::pools,

@@ -189,6 +189,7 @@ impl<K: Policed> NetworkFunction for Policer<K> {
     const READS: Fields = Metered::<K>::READS.union(Fields::TOS);
     const EDITS: Fields = Fields::TOS;
     const EXTRAS: Extras<Self> = Extras {
+        filled_by: "a packet of a new flow, or to a new address",
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         guarantees: Guarantees {
             when_shared: Some(WhenShared::Bound { over: Some(PACKETS_OVER_RATE) }),

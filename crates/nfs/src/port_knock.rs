@@ -205,6 +205,7 @@ impl NetworkFunction for PortKnock {
     const READS: Fields =
         Fields::SRC_ADDR.union(Fields::DST_PORT).union(Fields::PROTOCOL).union(Fields::MARKS);
     const EXTRAS: Extras<Self> = Extras {
+        filled_by: "a right first knock",
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },

@@ -219,6 +219,7 @@ impl NetworkFunction for PortScan {
         .union(Fields::TCP_FLAGS)
         .union(Fields::MARKS);
     const EXTRAS: Extras<Self> = Extras {
+        filled_by: "a try (SYN) of a new source",
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
         ..Extras::NONE

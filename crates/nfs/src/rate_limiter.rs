@@ -91,6 +91,7 @@ impl NetworkFunction for RateLimiter {
     };
     const READS: Fields = Fields::FIVE_TUPLE.union(Fields::MARKS);
     const EXTRAS: Extras<Self> = Extras {
+        filled_by: "a packet of a new flow",
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         guarantees: Guarantees {
             when_shared: Some(WhenShared::Bound { over: None }),

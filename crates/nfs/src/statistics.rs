@@ -206,6 +206,7 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
     const READS: Fields =
         K::SHARDING.fields.union(Fields::L3_LEN).union(Fields::TCP_FLAGS).union(Fields::MARKS);
     const EXTRAS: Extras<Self> = Extras {
+        filled_by: "a packet of a new flow or source",
         records: Records {
             totals: Self::totals,
             begin_anew: true,

@@ -137,6 +137,7 @@ impl NetworkFunction for Synthetic {
     };
     const READS: Fields = Fields::FIVE_TUPLE.union(Fields::MARKS);
     const EXTRAS: Extras<Self> = Extras {
+        filled_by: "a packet of a new flow",
         pool: Pooled { make: Self::pool, steps_in_order: Self::steps_in_order, ..Pooled::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
         prefetch: Some(Self::prefetch),

@@ -203,15 +203,16 @@ impl Headers {
         })
     }
 
-    /// The destination of the packet that an ICMP error over IPv4 quotes: the sender of the error, or a host behind the
-    /// router that sent it. `None` for other packets, for errors whose quote cannot be read, and where it was
-    /// [forgotten](Headers::forget_quoted_destination).
+    /// The destination of the packet that an ICMP error quotes: the sender of the error or, over IPv4, a host behind the
+    /// router that sent it. `None` for other packets, for errors whose quote cannot be read, where it was
+    /// [forgotten](Headers::forget_quoted_destination), and for errors that a router sent over IPv6: headers have no room for
+    /// a third address of that length.
     #[inline]
     pub fn quoted_destination(&self) -> Option<Addr> {
         let of_ipv4 = Addr::v4(self.ack.to_be_bytes());
         match Shape::of(self)? {
-            Shape::Error { .. } if !self.marks.contains(Marks::IPV4) => None,
             Shape::Error { is_from_destination: true, .. } => Some(self.src),
+            Shape::Error { .. } if !self.marks.contains(Marks::IPV4) => None,
             Shape::Error { .. } => (self.tcp_shape & ERROR != 0).then_some(of_ipv4),
             Shape::Request | Shape::Reply => None,
         }

@@ -1,22 +1,23 @@
-//! `paceline check`: whether chain files are right, and which strategies run them.
+//! `paceline check`: whether chain files are right, which strategies run them, what strangers can fill, and what a reload would keep.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::table::WhenFull;
 use clap::{Args, ValueEnum};
-use engine::strategies::{SINGLE, Strategy};
-use engine::{Chain, Plan, Registry};
+use engine::strategies::{RSS, SINGLE, Strategy};
+use engine::{Chain, Plan, PlanError, Registry, would_keep};
 
 use crate::args::{StrategyArg, number};
 use crate::failure::{Failure, USAGE};
 use crate::input::read_chain;
-use crate::output::{self, count, heading, printable, table, wrapped};
+use crate::output::{self, count, heading, plural, printable, table, wrapped};
 
 const EXAMPLES: &str = "\
 Examples:
   paceline check examples/*.toml
   paceline check /etc/paceline/gateway.toml --strategy scr --cores 4 && systemctl reload paceline@gateway
+  paceline check new.toml --against running.toml --strategy scr
 
 Nothing is run. Exit status: 0 if all chains are right and run under --strategy, if one is given; 2 otherwise";
 
@@ -32,10 +33,15 @@ pub struct CheckArgs {
     /// How many cores
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = number(1..=engine::MAX_CORES as u64))]
     pub cores: usize,
+    /// Say of each function what a reload would keep, if this chain ran and the other one took over, under --strategy [default:
+    /// rss, or single where that does not run both]
+    #[arg(long, value_name = "OLD.toml")]
+    pub against: Option<PathBuf>,
 }
 
 pub fn command(args: &CheckArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let mut is_right = true;
+    let before = args.against.as_deref().map(|path| read_chain(path, registry)).transpose()?;
     for path in &args.chains {
         // All files are looked at: one may have more mistakes than another.
         match read_chain(path, registry) {
@@ -43,6 +49,9 @@ pub fn command(args: &CheckArgs, registry: &Registry) -> Result<ExitCode, Failur
                 let (text, runs) = render(&chain, args.strategy.map(|strategy| strategy.0), args.cores);
                 output::print(&text)?;
                 is_right &= runs;
+                if let Some(before) = &before {
+                    output::print(&kept(chain.behind(before), before, args)?)?;
+                }
             }
             Err(failure) => {
                 failure.report();
@@ -80,6 +89,7 @@ fn render(chain: &Chain, asked: Option<&'static dyn Strategy>, cores: usize) -> 
         let line = format!("drawn for each run: the seed of {}; `seed` gives one", drawing.join(", "));
         text += &wrapped(&line, "", "  ");
     }
+    text += &filled(chain);
     text += &heading(&format!("Strategies, on {cores} cores"));
     let mut runs = true;
     for StrategyArg(strategy) in StrategyArg::value_variants() {
@@ -97,6 +107,46 @@ fn render(chain: &Chain, asked: Option<&'static dyn Strategy>, cores: usize) -> 
         text += &wrapped(&printable(&how), &format!("  {:10}", strategy.name()), &" ".repeat(12));
     }
     (text + "\n", runs)
+}
+
+/// What makes entries in the tables of a chain: who sends enough of it fills them.
+fn filled(chain: &Chain) -> String {
+    let told = chain.functions.iter().map(|spec| (&spec.name, spec.function.info().filled_by));
+    let told: Vec<_> = told.filter(|(_, by)| !by.is_empty()).collect();
+    if told.is_empty() {
+        return String::new();
+    }
+    let line = |(name, by): &(&String, &str)| wrapped(&printable(&format!("{name}: {by}")), "  ", "    ");
+    heading("What makes an entry in a table, and so can fill it") + &told.iter().map(line).collect::<String>()
+}
+
+/// What a chain keeps of another, from which it takes over.
+fn kept(chain: Chain, before: &Chain, args: &CheckArgs) -> Result<String, Failure> {
+    let plans = |strategy: &'static dyn Strategy| -> Result<(usize, Plan, Plan), PlanError> {
+        let cores = if strategy.name() == SINGLE.name() { 1 } else { args.cores };
+        let first = Plan::new(before, strategy, cores)?;
+        Ok((cores, Plan::new(&chain, strategy, cores)?.following(&first), first))
+    };
+    let (strategy, found) = match args.strategy {
+        Some(StrategyArg(strategy)) => (strategy, plans(strategy)),
+        None => match plans(RSS) {
+            Ok(found) => (RSS, Ok(found)),
+            Err(_) => (SINGLE, plans(SINGLE)),
+        },
+    };
+    let (cores, plan, first) = found.map_err(Failure::usage)?;
+    let cores = plural(cores as u64, "core");
+    let mut text = heading(&format!("A reload from {}, under {} on {cores}", before.name, strategy.name()));
+    let kept = would_keep((&chain, &plan), (before, &first));
+    let gone = before.functions.iter().filter(|old| kept.iter().all(|(name, _)| *name != old.name));
+    let lines = kept.iter().map(|(name, kept)| match kept {
+        Ok(()) => (name, "goes on with its flows".to_owned()),
+        Err(why) => (name, format!("begins anew, because {why}")),
+    });
+    for (name, line) in lines.chain(gone.map(|old| (&old.name, "is gone, with its flows".to_owned()))) {
+        text += &wrapped(&printable(&format!("{name} {line}")), "  ", "    ");
+    }
+    Ok(text + "\n")
 }
 
 /// How packets come to cores, and what cores share.

@@ -465,7 +465,7 @@ fn drops(path: &Path, out: &Path, per_second: u64, seconds: Option<u64>) -> Resu
         follow(path, &Request::Drops { per_second, seconds }, &mut |Line { dropped, end, .. }| {
             missed = end.map_or(missed, |end| end.missed);
             let Some(dropped) = dropped else { return Ok(()) };
-            let why = WhyDropped { by: dropped.by, reason: dropped.reason };
+            let why = WhyDropped { by: dropped.by, reason: dropped.reason, rule: dropped.rule };
             let comment = format!("{} (packet {})", why.text(), dropped.packet);
             let bytes = bytes_of(&dropped.data)
                 .ok_or_else(|| Failure::usage("the run told of bytes that are none"))?;

@@ -198,9 +198,9 @@ fn line_of(subject: &Subject, dropped: &Dropped) -> DroppedLine {
     };
     let why = match *why {
         Why::Chain(fate, refused) => by_chain(fate, refused),
-        Why::Behind(by, reason) => Some(WhyDropped { by: by.to_owned(), reason: reason.to_owned() }),
+        Why::Behind(by, reason) => Some(WhyDropped::new(by, reason)),
     };
-    let why = why.unwrap_or_else(|| WhyDropped { by: "unknown".to_owned(), reason: "unnamed".to_owned() });
+    let why = why.unwrap_or_else(|| WhyDropped::new("unknown", "unnamed"));
     let mut data = String::with_capacity(2 * bytes.len());
     for byte in bytes {
         let _ = write!(data, "{byte:02x}");
@@ -212,6 +212,7 @@ fn line_of(subject: &Subject, dropped: &Dropped) -> DroppedLine {
         bytes: *wire_len,
         by: why.by,
         reason: why.reason,
+        rule: why.rule,
         data,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::report::{FlowReport, ReloadReport, TraceReport, WhyReport};
+use engine::report::{FlowReport, LoggedRule, ReloadReport, TraceReport, WhyReport};
 use engine::{RuleCount, UpdateTimes};
 use io::filter::{Filter, Instruction, Program};
 use live::{InterfaceStatus, Lost};
@@ -218,6 +218,9 @@ pub struct DroppedLine {
     pub by: String,
     /// Why.
     pub reason: String,
+    /// The rule that dropped it, if that asks for a log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<LoggedRule>,
     /// Its bytes, in hexadecimal: as it came in, or behind the chain as the chain left it.
     pub data: String,
 }

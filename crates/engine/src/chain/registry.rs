@@ -53,6 +53,8 @@ pub struct FunctionInfo {
     pub inspects: bool,
     /// Which type of key it has: functions with one key share a table.
     pub key: TypeId,
+    /// [`nf::Extras::filled_by`].
+    pub filled_by: &'static str,
     /// [`nf::Pooled::empty`].
     pub pool_empty: Option<u8>,
     /// [`nf::Guarantees::when_shared`].
@@ -195,6 +197,8 @@ pub trait Function: Send + Sync + Any {
 
     /// [`nf::Extras::rules`], as the chain file has them: for each name and text.
     fn rules(&self) -> Vec<(String, String)>;
+    /// Name and text of the rule for which a drop reason stands: [`nf::Extras::logged_rule`].
+    fn logged_rule(&self, reason: u8) -> Option<(String, String)>;
 
     /// An empty portion of its flows, for a core to fill.
     fn portion(&self) -> Portion;
@@ -509,6 +513,10 @@ impl<F: NetworkFunction> Function for Configured<F> {
         F::EXTRAS.rules.map_or_else(Vec::new, |rules| rules(&self.0))
     }
 
+    fn logged_rule(&self, reason: u8) -> Option<(String, String)> {
+        (F::EXTRAS.logged_rule)(&self.0, reason)
+    }
+
     fn portion(&self) -> Portion {
         Portion::new::<F::Key, F::State>()
     }
@@ -605,6 +613,7 @@ fn info<F: NetworkFunction>() -> FunctionInfo {
         edits: F::EDITS,
         inspects: F::EXTRAS.inspect.is_some(),
         key: TypeId::of::<F::Key>(),
+        filled_by: F::EXTRAS.filled_by,
         pool_empty: F::EXTRAS.pool.empty,
         when_shared: F::EXTRAS.guarantees.when_shared,
         sharding: F::Key::SHARDING,

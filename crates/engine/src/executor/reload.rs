@@ -47,6 +47,17 @@ pub struct Reloaded {
     pub(crate) exhausted: Vec<String>,
 }
 
+/// What a reload would keep where a chain took over from another, each with the plan of its run: the new chain's functions in order,
+/// and why one would begin anew. As far as chain and plan say: whether there is memory for both, the run finds out.
+pub fn would_keep(now: (&Chain, &Plan), before: (&Chain, &Plan)) -> Vec<(String, Result<(), String>)> {
+    let [(chain, plan), (chain_before, plan_before)] = [now, before];
+    let (keeping, keeping_before) = (plan.keeping(), plan_before.keeping());
+    let standing = Standing { chain, plan, keeping: &keeping };
+    let before = Standing { chain: chain_before, plan: plan_before, keeping: &keeping_before };
+    let kept = standing.inherits(&before).into_iter().map(|kept| kept.map(drop));
+    chain.functions.iter().map(|spec| spec.name.clone()).zip(kept).collect()
+}
+
 /// Has `cores` of a chain go on where `old` have ended, those of another, of which `last` was the last packet.
 pub(crate) fn take_over(
     now: &Standing<'_>,

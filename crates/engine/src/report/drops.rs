@@ -1,6 +1,7 @@
 //! Why single packets were dropped, in words.
 
 use io::{EngineDrop, Fate};
+use serde::{Deserialize, Serialize};
 use wire::{LinkType, Malformed};
 
 use crate::chain::Chain;
@@ -13,6 +14,17 @@ pub struct WhyDropped {
     pub by: String,
     /// Why, as reports have it.
     pub reason: String,
+    /// The rule that dropped it, if it asks for a log.
+    pub rule: Option<LoggedRule>,
+}
+
+/// A rule that asks for a log of what it drops.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LoggedRule {
+    /// Its name: its number in the chain file, from 1.
+    pub name: String,
+    /// As the chain file has it.
+    pub text: String,
 }
 
 /// A packet as it was when it was dropped.
@@ -34,7 +46,7 @@ impl Chain {
     /// Why this chain dropped a packet; `None` of one that was not.
     pub fn why_dropped(&self, packet: &DroppedPacket<'_>) -> Option<WhyDropped> {
         let DroppedPacket { fate, bytes, wire_len, link, refused } = *packet;
-        let why = |by: &str, reason: &str| Some(WhyDropped { by: by.to_owned(), reason: reason.to_owned() });
+        let why = |by: &str, reason: &str| Some(WhyDropped::new(by, reason));
         match fate {
             Fate::Forward | Fate::TransmitBack | Fate::Host => None,
             Fate::DropBy { function, reason } => {
@@ -42,7 +54,9 @@ impl Chain {
                     return why("unknown", "unnamed");
                 };
                 let reasons = spec.function.info().about.drop_reasons;
-                why(&spec.name, reasons.get(usize::from(reason)).copied().unwrap_or("unnamed"))
+                let name = reasons.get(usize::from(reason)).copied().unwrap_or("unnamed");
+                let rule = spec.function.logged_rule(reason).map(|(name, text)| LoggedRule { name, text });
+                Some(WhyDropped { rule, ..WhyDropped::new(&spec.name, name) })
             }
             Fate::Drop(EngineDrop::Malformed) => {
                 // With nothing else wrong it was a checksum.
@@ -58,11 +72,17 @@ impl Chain {
 }
 
 impl WhyDropped {
-    /// For people: `dropped by policer: over-rate`.
+    /// Without a rule.
+    pub fn new(by: &str, reason: &str) -> WhyDropped {
+        WhyDropped { by: by.to_owned(), reason: reason.to_owned(), rule: None }
+    }
+
+    /// For people: `dropped by policer: over-rate`; `dropped by firewall: logged-01, rule 7: drop udp from any to any log`.
     pub fn text(&self) -> String {
-        match self.by.as_str() {
+        let text = match self.by.as_str() {
             "malformed" => format!("dropped as malformed: {}", self.reason),
             by => format!("dropped by {by}: {}", self.reason),
-        }
+        };
+        self.rule.as_ref().map_or(text.clone(), |rule| format!("{text}, rule {}: {}", rule.name, rule.text))
     }
 }

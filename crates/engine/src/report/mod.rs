@@ -17,7 +17,7 @@ mod why;
 pub mod words;
 
 pub use changes::{ChangesReport, DecisionReport, LeftOut, PhaseReport};
-pub use drops::{DroppedPacket, WhyDropped};
+pub use drops::{DroppedPacket, LoggedRule, WhyDropped};
 pub use flow::FlowReport;
 pub use history::{CoreHistory, EgressReport, HistoryReport, ReorderingReport};
 pub use moves::MovesReport;

@@ -144,6 +144,30 @@ fn icmp_errors_about_known_connections_pass_and_leave_things_as_they_are() {
     assert!(rig.is_empty());
 }
 
+/// RFC 4443: over IPv6 the end itself has to say it.
+#[test]
+fn icmpv6_errors_of_the_other_end_pass() {
+    let mut rig = rig(&rules(&["allow tcp from 2001:db8::1 to any"]));
+    let Headers { src, dst, src_port, dst_port, .. } = tcp_v6(1);
+    let error = Headers {
+        src: dst,
+        dst: src,
+        src_port: dst_port,
+        dst_port: src_port,
+        protocol: wire::protocol::ICMPV6,
+        seq: 0x0104_0000,
+        tcp_shape: 0x20 | 4,
+        ..tcp_v6(1)
+    };
+    assert_eq!(rig.packet(0, &error), DEFAULT);
+    rig.packet(0, &with_flags(SYN, tcp_v6(1)));
+    assert_eq!(rig.packet(0, &error), PASS);
+    assert_eq!(rig.packet(0, &Headers { src: tcp_v6(9).src, tcp_shape: 0x20 | 4 | 8, ..error }), DEFAULT);
+    assert_eq!(rig.packet(0, &Headers { src_port: 81, ..error }), DEFAULT);
+    let mut rig = self::rig(&rules(&["allow icmpv6 from 2001:db8::ff to any"]));
+    assert_eq!(rig.packet(0, &error), PASS);
+}
+
 /// A connection goes on by the rule that it met, and is shown by that.
 #[test]
 fn after_a_reload_old_connections_are_shown_by_the_rules_that_they_met() {

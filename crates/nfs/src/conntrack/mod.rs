@@ -92,6 +92,8 @@ impl NetworkFunction for Conntrack {
     };
     const READS: Fields = Meta::READS;
     const EXTRAS: Extras<Self> = Extras {
+        filled_by: "a SYN, or any ACK with `pick_up`; with `open_from = \"inside\"` from inside alone. What \
+                    it refuses makes none",
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         sides: TwoSided { wants: Self::wants_sides, ..TwoSided::NONE },
         reports: Reports { report: Self::report, hint: Self::hint, state: Self::state },

@@ -13,7 +13,8 @@ use crate::selector::Packet;
 #[derive(Clone, Copy, Debug, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C)]
 pub struct Meta {
-    /// The ends are the packet's; those of an ICMP error are the ends of the connection that it is about, and `ack` is its sender.
+    /// The ends are the packet's; those of an ICMP error are the ends of the connection that it is about. Over IPv4 `ack` is its
+    /// sender, which may be a router; over IPv6 the sender is the end that it comes from.
     pub(super) packet: conntrack::Meta,
     pub(super) protocol: u8,
     /// [`FLOW`], [`LATER_FRAGMENT`], [`ERROR`] or [`UNTRACKED`].
@@ -57,11 +58,11 @@ impl Meta {
 
     #[cold]
     fn of_icmp(headers: &Headers) -> Meta {
-        if headers.protocol == protocol::ICMP
-            && let Some(quoted) = Connection::quoted(headers)
-        {
+        if let Some(quoted) = Connection::quoted(headers) {
             let mut packet = conntrack::Meta::of_ip(&quoted);
-            packet.ack = u32::from_be_bytes(headers.src.last4());
+            if headers.protocol == protocol::ICMP {
+                packet.ack = u32::from_be_bytes(headers.src.last4());
+            }
             return Meta { packet, protocol: quoted.protocol, kind: ERROR };
         }
         let kind = match (headers.icmp_ports(), headers.icmp()) {
@@ -86,8 +87,11 @@ impl Meta {
         let is_error = self.kind == ERROR;
         let packet = match is_error {
             true => {
-                let src = Addr::v4(ack.to_be_bytes());
-                Packet { src, dst, src_port: 0, dst_port: 0, protocol: protocol::ICMP }
+                let (src, protocol) = match dst.to_v4() {
+                    Some(_) => (Addr::v4(ack.to_be_bytes()), protocol::ICMP),
+                    None => (src, protocol::ICMPV6),
+                };
+                Packet { src, dst, src_port: 0, dst_port: 0, protocol }
             }
             false => Packet { src, dst, src_port, dst_port, protocol: self.protocol },
         };

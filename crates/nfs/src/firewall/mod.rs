@@ -31,7 +31,7 @@
 //!
 //! ```text
 //! accept|drop  PROTOCOL  from ADDRESSES [port PORTS]  to ADDRESSES [port PORTS]
-//!              [in SIDE] [type TYPES] [flags FLAGS] [state STATES]
+//!              [in SIDE] [type TYPES] [flags FLAGS] [state STATES] [log]
 //! ```
 //!
 //! - PROTOCOL is `any`, `tcp`, `udp`, `icmp` (ICMP and ICMPv6), `icmpv6` (ICMPv6 alone), `sctp`, `dccp`, or a number.
@@ -42,6 +42,8 @@
 //! - FLAGS are TCP's: `syn,!ack` matches where SYN is set and ACK is not. The names are `fin`, `syn`, `rst`, `psh`,
 //!   `ack`, `urg` and `ece`.
 //! - STATES are any of the five below. A rule without any is for all of them; one with FLAGS for all but `established`.
+//! - `log` has each packet that the rule drops name it: see below. At most 16 rules that drop may have it; one at the end,
+//!   `drop any from any to any log`, logs what no other rule decides.
 //! - Lists are written with commas and without spaces; as many spaces as you like elsewhere.
 //! - There is no `reject`: a function cannot send packets of its own.
 //!
@@ -62,7 +64,7 @@
 //! |---|---|
 //! | `new` | that begins a connection, or comes from the end that began it while there is no answer |
 //! | `established` | of a connection of which both directions were seen |
-//! | `related` | an ICMP error over IPv4 that quotes a packet of a known connection |
+//! | `related` | an ICMP or ICMPv6 error that quotes a packet of a known connection |
 //! | `invalid` | that no connection explains |
 //! | `untracked` | whose connection cannot be looked up: see below |
 //!
@@ -73,12 +75,15 @@
 //! - ICMP and ICMPv6 echo and ICMP timestamp requests begin a connection, by the identifier over IPv4 and by the addresses over
 //!   IPv6. A reply without a request is `invalid`.
 //! - A connection is remembered when a rule accepts its first packet. A packet that is dropped takes no room.
-//! - An ICMP error is `related` if the packet that it quotes was sent by the host that the error goes to, between the addresses and ports
-//!   of a known connection, and the error comes from the other end or, in a chain with an inside, from outside. It lets
-//!   the connection live no longer (RFC 5927: anyone can send errors). Rules judge the error itself, by its sender and type. An error about an unknown connection is `invalid`. Whether
+//! - An ICMP error (RFC 792: types 3, 4, 11, 12; RFC 4443: types 1 to 4) is `related` if the packet that it quotes was sent by the host
+//!   that the error goes to, between the addresses and ports of a known connection, and the error comes from the other end or, over
+//!   IPv4 in a chain with an inside, from any router outside. It lets the connection live no longer (RFC 5927: anyone can send errors).
+//!   Rules judge the error itself, by its sender and type. An error about an unknown connection is `invalid`. Whether
 //!   the quoted sequence number is in flight is for the receiver to check (RFC 5927 §4.1).
-//! - `untracked` are ICMPv6 messages but echo, errors from routers in a chain that has no inside, errors whose quote
-//!   cannot be read, and ICMP messages that are neither errors nor queries.
+//! - `untracked` are errors from routers in a chain that has no inside, and over IPv6 in any; errors whose quote
+//!   cannot be read, such as that of an IPv6 packet with extension headers; and ICMP messages that are neither errors nor queries.
+//!   A router's error over IPv6, such as `packet-too-big`, has three addresses that matter, and what is read of a packet has room for
+//!   two: a rule has to accept it by its type, as RFC 4890 §4.3.1 advises.
 //! - A later fragment has no ports. It passes if the rules could accept a `new` packet of its protocol between its
 //!   two addresses, in one direction or the other: rules that accept match without ports, types and flags, and rules that drop
 //!   some of these do not match. Without the first fragment, which has ports and is treated like any
@@ -89,6 +94,9 @@
 //! # Drops, events, reload, full table
 //!
 //! - `dropped-by-rule`, `dropped-by-default`; `table-full`: see below.
+//! - `logged-01` to `logged-16`: dropped by a rule with `log`, by its number among these. `paceline run --log FILE` writes such packets as
+//!   lines of JSON, with the rule and both ends; `--drops` and `paceline ctl drops` name the rule. How many are written is bounded there, by
+//!   the second; a step costs what that of any denied packet costs, and the rules are asked for each one.
 //! - Events: `accepted`, a connection that began; `related`, `invalid`, `untracked`: packets in these states, whatever the
 //!   rules said. The report says which rule accepted the connections that are remembered now.
 //! - After a reload with other rules each connection is kept, and its next packet in each direction meets the new rules: one that they
@@ -130,9 +138,18 @@ use meta::{ERROR, FLOW, LATER_FRAGMENT, UNTRACKED};
 use options::Timeouts;
 use rule::States;
 use rules::Rules;
-use state::{OF_NEW, Ruling, asked};
+use state::{LOGGED_RULES_MAX, OF_NEW, Ruling, asked};
 
 const TABLE_FULL: u8 = 2;
+
+#[rustfmt::skip]
+const DROP_REASONS: &[&str] = &[
+    "dropped-by-rule", "dropped-by-default", "table-full",
+    "logged-01", "logged-02", "logged-03", "logged-04", "logged-05", "logged-06", "logged-07", "logged-08",
+    "logged-09", "logged-10", "logged-11", "logged-12", "logged-13", "logged-14", "logged-15", "logged-16",
+];
+
+const _: () = assert!(DROP_REASONS.len() == 3 + LOGGED_RULES_MAX as usize);
 
 /// Indices into the events.
 mod event {
@@ -159,11 +176,13 @@ impl NetworkFunction for Firewall {
         summary: "judges packets by rules and the state of their connection",
         spec: "RFC 9293; RFC 5927; RFC 1858; Linux nf_conntrack and nftables",
         options: options::OPTIONS,
-        drop_reasons: &["dropped-by-rule", "dropped-by-default", "table-full"],
+        drop_reasons: DROP_REASONS,
         events: &["accepted", "related", "invalid", "untracked"],
     };
     const READS: Fields = Meta::READS;
     const EXTRAS: Extras<Self> = Extras {
+        filled_by: "a packet that the rules accept as `new`; dropped packets make none, nor do ICMP errors \
+                    and what is `invalid` or `untracked`",
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         sides: TwoSided { wants: Self::wants_sides, ..TwoSided::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
@@ -171,6 +190,7 @@ impl NetworkFunction for Firewall {
         live: Self::live,
         in_place: InPlace::Flow(Self::in_place),
         rules: Some(Self::rules_in_words),
+        logged_rule: Self::logged_rule,
         ..Extras::NONE
     };
 
@@ -269,7 +289,7 @@ impl Firewall {
                 let judged = meta.judged(States::NEW);
                 let found = self.rules.judge_later_fragment(&judged.packet, judged.is_from_outside);
                 cx.count_rule(Self::ABOUT.events, found.index);
-                return found.ruling.verdict();
+                return found.verdict();
             }
             ERROR if flow.is_some() => return self.judge_apart(meta, States::RELATED, event::RELATED, cx),
             ERROR => return self.judge_apart(meta, States::INVALID, event::INVALID, cx),
@@ -334,7 +354,7 @@ impl Firewall {
         let found = self.rules.judge(&meta.judged(States::NEW));
         cx.count_rule(Self::ABOUT.events, found.index);
         if found.ruling != Ruling::Accept {
-            return found.ruling.verdict();
+            return found.verdict();
         }
         cx.count(event::ACCEPTED);
         let from_low = meta.packet.is_from_low();
@@ -396,10 +416,10 @@ impl Firewall {
         if is_other {
             state.rule = found.index as u16;
         }
-        if !meta.is_icmp() {
+        if !meta.is_icmp() && !found.is_logged() {
             state.set_ruling(index, is_from_outside, found.ruling);
         }
-        found.ruling.verdict()
+        found.verdict()
     }
 
     /// The verdict for a packet that goes on with no connection.
@@ -407,11 +427,16 @@ impl Firewall {
         cx.count(event);
         let found = self.rules.judge(&meta.judged(state));
         cx.count_rule(Self::ABOUT.events, found.index);
-        found.ruling.verdict()
+        found.verdict()
     }
 
     fn rules_in_words(&self) -> Vec<(String, String)> {
         (0..self.rules.len()).map(|index| (self.rules.name(index), self.rules.text(index))).collect()
+    }
+
+    fn logged_rule(&self, reason: u8) -> Option<(String, String)> {
+        let index = self.rules.logged(state::log_of(reason)?)?;
+        Some((self.rules.name(index), self.rules.text(index)))
     }
 
     fn rejected(&self, _: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {

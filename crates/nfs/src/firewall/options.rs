@@ -119,7 +119,7 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
         name: "rules",
         default: "[]",
         help: "the first that matches decides: \"accept|drop PROTOCOL from ADDRESSES [port PORTS] to ADDRESSES \
-               [port PORTS] [in SIDE] [type TYPES] [flags FLAGS] [state STATES]\"",
+               [port PORTS] [in SIDE] [type TYPES] [flags FLAGS] [state STATES] [log]\"",
     },
     OptionDoc {
         name: "sets",

@@ -12,7 +12,7 @@ use crate::selector::{Grammar, Packet, Protocol, Selector, Sets, Words, help};
 
 /// How a rule is written, for error messages.
 const FORM: &str = "\"accept|drop PROTOCOL from ADDRESSES [port PORTS] to ADDRESSES [port PORTS] [in SIDE] \
-                    [type TYPES] [flags FLAGS] [state STATES]\"";
+                    [type TYPES] [flags FLAGS] [state STATES] [log]\"";
 
 /// What a rule does with the packets that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -103,6 +103,8 @@ pub(super) struct Rule {
     types: Vec<(u8, u8)>,
     /// TCP flags that are looked at, and what they have to be.
     flags: Option<(u8, u8)>,
+    /// Which one it is of those that ask for a log of what they drop, from 0.
+    pub(super) log: Option<u8>,
 }
 
 impl Rule {
@@ -204,21 +206,24 @@ struct Conditions {
     is_from_outside: Option<bool>,
     types: Option<Vec<(u8, u8)>>,
     flags: Option<(u8, u8)>,
+    log: Option<u8>,
 }
 
 impl Conditions {
     fn parse(words: &mut Words<'_>, protocol: Protocol) -> Result<Conditions, String> {
         let mut conditions = Conditions::default();
         while let Some(name) = words.next() {
-            let Conditions { states, is_from_outside, types, flags } = &mut conditions;
+            let Conditions { states, is_from_outside, types, flags, log } = &mut conditions;
             let mut list = || words.next().ok_or_else(|| format!("ends after \"{name}\"; write {FORM}"));
             let is_first = match name {
                 "state" => states.replace(parse_states(list()?)?).is_none(),
                 "in" => is_from_outside.replace(parse_side(list()?)?).is_none(),
                 "type" => types.replace(parse_types(list()?, protocol)?).is_none(),
                 "flags" => flags.replace(parse_flags(list()?, protocol)?).is_none(),
+                // Its number comes with its place among all rules.
+                "log" => log.replace(0).is_none(),
                 _ => {
-                    let choices = ["in", "type", "flags", "state"];
+                    let choices = ["in", "type", "flags", "state", "log"];
                     return Err(format!(
                         "goes on with \"{name}\", which is no condition{}; lists have commas and no spaces: \"80,443\"",
                         help(name, &choices)
@@ -226,14 +231,18 @@ impl Conditions {
                 }
             };
             if !is_first {
-                return Err(format!("has \"{name}\" twice; write one list with commas"));
+                let remedy = if name == "log" { "once is enough" } else { "write one list with commas" };
+                return Err(format!("has \"{name}\" twice; {remedy}"));
             }
         }
         Ok(conditions)
     }
 
     fn rule(self, action: Action, selector: Selector) -> Result<Rule, String> {
-        let Conditions { states, is_from_outside, types, flags } = self;
+        let Conditions { states, is_from_outside, types, flags, log } = self;
+        if log.is_some() && action == Action::Accept {
+            return Err("asks for a log of what it accepts; only rules that drop have \"log\"".into());
+        }
         if flags.is_some() && states.is_some_and(|states| states.contains(States::ESTABLISHED)) {
             return Err(
                 "asks for the flags of established packets, which are judged once for a connection and \
@@ -243,7 +252,7 @@ impl Conditions {
         }
         let all = if flags.is_some() { States::all() - States::ESTABLISHED } else { States::all() };
         let states = states.unwrap_or(all);
-        Ok(Rule { action, selector, states, is_from_outside, types: types.unwrap_or_default(), flags })
+        Ok(Rule { action, selector, states, is_from_outside, types: types.unwrap_or_default(), flags, log })
     }
 }
 

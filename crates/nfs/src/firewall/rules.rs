@@ -5,13 +5,13 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use nf::OptionError;
 use nf::prefix::PrefixSet;
+use nf::{OptionError, Verdict};
 
 use super::classifier::Classifier;
 use super::options::Options;
 use super::rule::{Action, Judged, Rule};
-use super::state::Ruling;
+use super::state::{LOGGED_RULES_MAX, Ruling, logged};
 use crate::selector::{Packet, Sets};
 
 /// The most rules.
@@ -40,6 +40,21 @@ pub(super) struct Found {
     /// The index of the rule that decides; that of the default is behind the last.
     pub(super) index: usize,
     pub(super) ruling: Ruling,
+    /// [`Rule::log`] of that rule.
+    log: Option<u8>,
+}
+
+impl Found {
+    #[inline]
+    pub(super) fn verdict(self) -> Verdict {
+        self.log.map_or_else(|| self.ruling.verdict(), logged)
+    }
+
+    /// Whether each packet is to name the rule, so that the ruling on one is not kept for others.
+    #[inline]
+    pub(super) fn is_logged(self) -> bool {
+        self.log.is_some()
+    }
 }
 
 impl Rules {
@@ -51,10 +66,19 @@ impl Rules {
         }
         let sets = parse_sets(options)?;
         let mut list: Vec<Rule> = Vec::with_capacity(texts.len());
-        let mut ranges = 0;
+        let (mut ranges, mut logged) = (0, 0);
         for (number, text) in (1..).zip(texts) {
-            let rule = Rule::parse(text, &sets)
+            let mut rule = Rule::parse(text, &sets)
                 .map_err(|wrong| error(format!("rule {number}, \"{text}\", {wrong}")))?;
+            if let Some(log) = &mut rule.log {
+                if logged == LOGGED_RULES_MAX {
+                    return Err(error(format!(
+                        "have \"log\" more than {LOGGED_RULES_MAX} times, first in rule {number}; leave it to the rules that matter"
+                    )));
+                }
+                *log = logged;
+                logged += 1;
+            }
             ranges += rule.ranges();
             if ranges > RANGES_MAX {
                 return Err(error(format!(
@@ -107,11 +131,14 @@ impl Rules {
 
     #[inline]
     fn found(&self, index: Option<usize>) -> Found {
-        let (index, action) = match index.and_then(|index| Some((index, self.list.get(index)?.action))) {
-            Some(found) => found,
-            None => (self.list.len(), self.default),
-        };
-        Found { index, ruling: Ruling::of(action, index, self.list.len()) }
+        let found = index.and_then(|index| self.list.get(index).map(|rule| (index, rule.action, rule.log)));
+        let (index, action, log) = found.unwrap_or((self.list.len(), self.default, None));
+        Found { index, ruling: Ruling::of(action, index, self.list.len()), log }
+    }
+
+    /// The index of the rule with this number among those that ask for a log.
+    pub(super) fn logged(&self, log: u8) -> Option<usize> {
+        self.list.iter().position(|rule| rule.log == Some(log))
     }
 
     /// Whether a rule makes a difference between the sides.

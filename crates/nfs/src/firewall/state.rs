@@ -11,6 +11,21 @@ pub(super) const DROPPED_BY_RULE: u8 = 0;
 /// Index into the firewall's drop reasons.
 pub(super) const DROPPED_BY_DEFAULT: u8 = 1;
 
+/// Index into the firewall's drop reasons of the first rule that asks for a log.
+const LOGGED: u8 = 3;
+/// The most rules that ask for a log: each has a drop reason of its own, by which it is known where packets leave.
+pub(super) const LOGGED_RULES_MAX: u8 = 16;
+
+/// The verdict of a rule with this number among those that ask for a log.
+pub(super) fn logged(log: u8) -> Verdict {
+    Verdict::Drop(LOGGED + log)
+}
+
+/// The number among the rules that ask for a log of that for which a drop reason stands.
+pub(super) fn log_of(reason: u8) -> Option<u8> {
+    reason.checked_sub(LOGGED)
+}
+
 /// What is kept of a connection: 72 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
 #[repr(C)]

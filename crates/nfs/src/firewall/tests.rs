@@ -224,6 +224,71 @@ fn errors_about_known_connections_are_related_and_leave_things_as_they_are() {
     assert_eq!(rig.len(), 1);
 }
 
+/// An ICMPv6 error as it is on the wire, of which the last `cut` bytes are missing: from `sender` to 2001:db8::1 (RFC 4443 §3), about
+/// a TCP packet from port 4000 of host `about` to port 80 of 2001:db8::ff, with a header of options before TCP if asked for.
+fn icmpv6_error(kind: u8, sender: u8, about: u8, has_options: bool, cut: usize) -> Headers {
+    let addr = |last| tcp_v6(last).src.0;
+    let ip = |next: u8, len: usize, from: u8, to: u8| {
+        [&[0x60, 0, 0, 0, 0, len as u8, next, 64], &addr(from)[..], &addr(to)[..]].concat()
+    };
+    let (ports, rest) = ([0x0f, 0xa0, 0, 80], [0, 0, 0, 1]);
+    let quoted = match has_options {
+        false => [ip(protocol::TCP, 8, about, 255), ports.into(), rest.into()].concat(),
+        true => {
+            let options = [protocol::TCP, 0, 1, 4, 0, 0, 0, 0];
+            [ip(60, 16, about, 255), options.into(), ports.into(), rest.into()].concat()
+        }
+    };
+    let message = [&[kind, 4, 0, 0, 0, 0, 5, 0], &quoted[..quoted.len() - cut]].concat();
+    let packet = [ip(protocol::ICMPV6, message.len(), sender, 1), message].concat();
+    let headers = wire::parse(wire::LinkType::RawIp, &packet, packet.len() as u32);
+    assert!(headers.is_well_formed() && headers.protocol == protocol::ICMPV6, "{headers:?}");
+    headers
+}
+
+/// RFC 4443 §3, RFC 5927 §4: an error over IPv6 is related where the end that it quotes sent it.
+#[test]
+fn icmpv6_errors_about_known_connections_are_related() {
+    let list = stateful(&["accept tcp from 2001:db8::1 to any state new"]);
+    for kind in 1..=4 {
+        let mut rig = rig(&list);
+        let error = icmpv6_error(kind, 255, 1, false, 0);
+        assert_eq!(Firewall::key(&Firewall::project(&error).unwrap()), Connection::of(&error));
+        assert_eq!(rig.packet(0, &error), RULE, "nobody knows the connection: invalid");
+        assert!(rig.is_empty());
+        rig.packet(0, &with_flags(SYN, tcp_v6(1)));
+        let before = *rig.state(&tcp_v6(1)).unwrap();
+        for (error, verdict) in [
+            (error, PASS),
+            (from_outside(error), PASS),
+            // Another port, another host's packet, a quote that is cut or has options, a router: not by this rule.
+            (Headers { src_port: 81, ..error }, RULE),
+            (Headers { dst_port: 4001, ..error }, RULE),
+            (icmpv6_error(kind, 255, 2, false, 0), DEFAULT),
+            (icmpv6_error(kind, 255, 1, false, 1), DEFAULT),
+            (icmpv6_error(kind, 255, 1, true, 0), DEFAULT),
+            (icmpv6_error(kind, 9, 1, false, 0), DEFAULT),
+            (from_outside(icmpv6_error(kind, 9, 1, false, 0)), DEFAULT),
+        ] {
+            assert_eq!(rig.packet(ms(119_000), &error), verdict, "{error:?}");
+        }
+        let after = rig.state(&tcp_v6(1)).unwrap();
+        assert_eq!((rig.len(), after.packets, after.rulings), (1, before.packets, before.rulings));
+        assert_eq!(["related", "invalid", "untracked"].map(|name| rig.event(name)), [2, 3, 5]);
+        // It keeps nothing alive.
+        rig.wait_until(ms(120_000));
+        assert!(rig.is_empty());
+    }
+    // The other direction: the host that answered sends it. The rules judge it by its own sender and type.
+    let mut rig = rig(&rules(&[
+        "accept tcp from any to any state new",
+        "accept icmpv6 from 2001:db8::ff to 2001:db8::1 type destination-unreachable state related",
+    ]));
+    rig.packet(0, &back(with_flags(SYN, tcp_v6(1))));
+    assert_eq!(rig.packet(0, &icmpv6_error(1, 255, 1, false, 0)), PASS);
+    assert_eq!(rig.packet(0, &icmpv6_error(2, 255, 1, false, 0)), DEFAULT);
+}
+
 /// Where an answer finds its request, and where it does not.
 #[test]
 fn icmp_replies_belong_to_requests() {
@@ -430,6 +495,55 @@ fn live_it_is_strict() {
     assert!(function::<Firewall>("").live().is_some());
     assert!(function::<Firewall>("gaps = \"strict\"").live().is_none());
     assert!(function::<Firewall>("gaps = \"resync\"").live().is_none());
+}
+
+/// A rule with `log` is known by its drop reason, also for packets of a known connection, of none, and later fragments; verdicts
+/// and counts are as without.
+#[test]
+fn packets_that_a_rule_with_log_drops_name_it() {
+    let list = |log: &str| {
+        let rules = [
+            &std::format!("drop tcp from 10.0.0.2 to any{log}"),
+            "accept any from 10.0.0.1 to any state new",
+            &std::format!("drop udp from any to any state established{log}"),
+            "drop udp from 10.0.0.3 to any",
+            &std::format!("drop any from any to any{log}"),
+        ];
+        self::rules(&rules)
+    };
+    let (mut rig, mut silent): (Rig<Firewall>, _) = (rig(&list("  log")), self::rig(&list("")));
+    let [first, second, third] = [0, 1, 2].map(state::logged);
+    let beyond = with_flags(ACK, tcp(2));
+    for (packet, verdict) in [
+        (with_flags(SYN, tcp(2)), first),
+        (beyond, first),
+        (later_fragment(tcp(2)), first),
+        (udp(tcp(1)), PASS),
+        (back(udp(tcp(1))), second),
+        (back(udp(tcp(1))), second),
+        (udp(tcp(1)), second),
+        (udp(tcp(3)), RULE),
+        (pong(7), third),
+        (udp(tcp(4)), third),
+    ] {
+        assert_eq!(rig.packet(0, &packet), verdict, "{packet:?}");
+        let without = silent.packet(0, &packet);
+        assert_eq!(without == PASS, verdict == PASS, "{packet:?}");
+        assert_eq!(rig.len(), silent.len());
+    }
+    // One rule is asked for each logged packet; without a log what it said once is kept.
+    assert_eq!((rig.rules(), silent.rules()), (&[3, 1, 3, 1, 2, 0][..], &[3, 1, 2, 1, 2, 0][..]));
+    let firewall: Firewall = function(&list(" log"));
+    let named = |verdict: Verdict| match verdict {
+        Verdict::Drop(reason) => (Firewall::EXTRAS.logged_rule)(&firewall, reason),
+        _ => None,
+    };
+    let text = "drop udp from any to any state established log";
+    assert_eq!(named(second), Some(("3".to_string(), text.to_string())));
+    assert_eq!(
+        [PASS, RULE, DEFAULT, Verdict::Drop(TABLE_FULL), state::logged(3)].map(named),
+        [None, None, None, None, None]
+    );
 }
 
 /// Each rule counts what it decided: packets that begin connections, those that are dropped without one, and of a known connection

@@ -333,7 +333,8 @@ impl BalancerJudge {
             return Ok(());
         };
         let is_of_flow = matches!(about, protocol::TCP | protocol::UDP);
-        let Some(asked) = came.quoted_destination().filter(|_| is_of_flow) else { return Ok(()) };
+        let asked = came.quoted_destination().filter(|asked| is_of_flow && asked.to_v4().is_some());
+        let Some(asked) = asked else { return Ok(()) };
         let (asked, dst) = ((asked, came.src_port), (came.dst, came.dst_port));
         let (key, now_ns) = (self.key(asked, dst, about), passage.stamp.time_ns);
         // A router's is of no flow: the function follows both directions by what is sent from end to end.

@@ -189,7 +189,7 @@ impl Meta {
     fn headers(&self) -> Headers {
         let (src, protocol) = match self.marks & OF_CONNECTION {
             0 => (self.src, self.protocol),
-            _ => (self.quoted_destination(), self.about),
+            _ => (self.dst.to_v4().map_or(self.src, |_| self.quoted_destination()), self.about),
         };
         let Meta { dst, src_port, dst_port, .. } = *self;
         Headers { src, dst, src_port, dst_port, protocol, ..Headers::default() }

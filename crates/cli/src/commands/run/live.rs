@@ -48,9 +48,9 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
              Leave them out, or give --pcap in place of interfaces.",
         ));
     }
-    if args.trace.trace.is_some() || args.drops.drops.is_some() {
+    if args.trace.trace.is_some() || args.drops.drops.is_some() || args.drops.log.is_some() {
         return Err(Failure::usage(
-            "--trace and --drops are for captures\n\
+            "--trace, --drops and --log are for captures\n\
              On interfaces ask a run that goes on: `paceline ctl trace FILTER`, `paceline ctl drops --out FILE`.",
         ));
     }

@@ -36,6 +36,7 @@ use crate::drops::DropsFile;
 use crate::failure::{Failure, Failures, INTERRUPTED};
 use crate::output::{Reports, check_outputs, kept, name_of_output, plural};
 use crate::progress::{Bar, interruptible};
+use crate::rule_log::RuleLog;
 use crate::timeline::Timeline;
 
 /// Why a chain takes over in plain captures alone.
@@ -63,14 +64,16 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     let (lines, packets_dropped) = (args.trace.trace_json.as_deref(), args.drops.drops.as_deref());
     let written = [("--out", args.out.as_deref()), ("--json", args.json.as_deref())];
     let outputs = [&written[..], &[("--trace-json", lines), ("--report", args.report.as_deref())]].concat();
-    check_outputs(&inputs, &[&outputs[..], &[("--drops", packets_dropped)]].concat())?;
-    let taken = [lines, packets_dropped].into_iter().flatten().find(|path| *path == "-");
+    let log = args.drops.log.as_deref();
+    check_outputs(&inputs, &[&outputs[..], &[("--drops", packets_dropped), ("--log", log)]].concat())?;
+    let taken = [lines, packets_dropped, log].into_iter().flatten().find(|path| *path == "-");
     let tracer = Tracer::prepare(args)?;
     let reports = Reports::open(&inputs, args.out.as_deref().or(taken), args.json.as_deref())?;
     let source = Source::open(&packets, args.speed)?;
     let per_second = args.drops.drops_per_second;
     let mut drops =
         args.drops.drops.as_deref().map(|path| DropsFile::create(path, per_second)).transpose()?;
+    let mut log = log.map(|path| RuleLog::open(path, args.drops.log_per_second)).transpose()?;
     let document = Page::open(args)?;
     let listener = args.web.listen()?;
     let is_seen = args.metrics.is_some() || document.is_some() || listener.is_some();
@@ -86,10 +89,10 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     let mut out = args.out.as_deref().map(Output::new);
     let mut see = |seen: &Seen<'_>| {
         bar.packet(seen.stamp.seq, &progress);
-        if let Some(drops) = &mut drops {
+        if drops.is_some() || log.is_some() {
             // The chain that ran when it came.
             let last = reloads.iter().rev().find(|reload| reload.after <= seen.stamp.seq);
-            write_drop(drops, last.map_or(&chain, |reload| &reload.chain), seen)?;
+            write_drop((&mut drops, &mut log), last.map_or(&chain, |reload| &reload.chain), seen)?;
         }
         match &mut out {
             Some(out) => out.packet(seen),
@@ -135,7 +138,8 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
         false => drops.keep(),
     });
     let dropped = dropped.and_then(|dropped| failures.of(dropped)).flatten();
-    let dropped = dropped.map(|dropped| dropped + "\n").unwrap_or_default();
+    let logged = log.and_then(|log| failures.of(log.finish("--log-per-second")));
+    let dropped: String = [dropped, logged].into_iter().flatten().map(|told| told + "\n").collect();
     if !reports.shows_text() && !dropped.is_empty() {
         eprint!("note: {dropped}");
     }
@@ -156,11 +160,19 @@ fn prepare(args: &RunArgs, registry: &Registry) -> Result<(Setting, Vec<Reload>)
 }
 
 /// Writes a packet that is dropped.
-fn write_drop(drops: &mut DropsFile, chain: &Chain, seen: &Seen<'_>) -> Result<(), Failure> {
+fn write_drop(
+    (drops, log): (&mut Option<DropsFile>, &mut Option<RuleLog>),
+    chain: &Chain,
+    seen: &Seen<'_>,
+) -> Result<(), Failure> {
     let Seen { stamp, fate, bytes, wire_len, link, refused, .. } = *seen;
     let Some(why) = chain.why_dropped(&DroppedPacket { fate, bytes, wire_len, link, refused }) else {
         return Ok(());
     };
+    if let Some(log) = log {
+        log.packet((stamp.seq, stamp.time_ns), (link, wire_len, bytes), &why)?;
+    }
+    let Some(drops) = drops else { return Ok(()) };
     let comment = format!("{} (packet {})", why.text(), stamp.seq + 1);
     drops.packet(("", link), stamp.time_ns, (wire_len, bytes), &comment)
 }

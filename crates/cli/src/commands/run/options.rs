@@ -186,6 +186,19 @@ pub struct DropsArgs {
         help_heading = "A look at single packets"
     )]
     pub drops_per_second: u64,
+    /// Write what rules with `log` drop to this file: a line of JSON a packet, with the rule and both ends; `-` is standard
+    /// output. On interfaces: `paceline ctl drops`, which names the rule
+    #[arg(long, value_name = "LOG.jsonl", help_heading = "A look at single packets")]
+    pub log: Option<PathBuf>,
+    /// The most lines of it for each second, by the time stamps of packets
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "log",
+        default_value_t = 100,
+        help_heading = "A look at single packets"
+    )]
+    pub log_per_second: u64,
 }
 
 /// The most packets that are traced at once.

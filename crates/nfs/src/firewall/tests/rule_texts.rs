@@ -81,6 +81,16 @@ fn a_bad_rule_is_named_with_its_number_and_remedy() {
             "has the state \"etablished\"; did you mean \"established\"?",
         ),
         ("accept tcp from any to any state new state new", "has \"state\" twice"),
+        (
+            "accept tcp from any to any log",
+            "asks for a log of what it accepts; only rules that drop have \"log\"",
+        ),
+        ("drop tcp from any to any log log", "has \"log\" twice; once is enough"),
+        ("drop tcp from any to any log state", "ends after \"state\"; write"),
+        (
+            "drop tcp from any to any lug",
+            "goes on with \"lug\", which is no condition; did you mean \"log\"?",
+        ),
         ("accept tcp from any to any in dmz", "has the side \"dmz\" There are: inside, outside"),
         ("accept udp from any to any flags syn", "asks for flags; only tcp has flags"),
         ("accept tcp from any to any flags sin", "has the flag \"sin\"; did you mean"),
@@ -105,6 +115,8 @@ fn a_bad_rule_is_named_with_its_number_and_remedy() {
     }
     let many = std::vec!["accept any from any to any"; 10_001];
     assert_eq!(option_error::<Firewall>(&rules(&many)), "`rules` are 10001; at most 10000 are possible");
+    let error = option_error::<Firewall>(&rules(&["drop any from any to any log"; 17]));
+    assert!(error.contains("have \"log\" more than 16 times, first in rule 17"), "{error}");
     let error = option_error::<Firewall>(&rules(&["drop any from @bad to any"]));
     assert!(error.contains("asks for the set \"@bad\", and there are none; write it into `sets`"), "{error}");
 }

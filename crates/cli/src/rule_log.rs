@@ -1,0 +1,119 @@
+//! Packets that rules with `log` drop, as lines of JSON.
+
+use std::path::Path;
+
+use engine::report::{LoggedRule, WhyDropped};
+use serde::Serialize;
+use wire::{Addr, LinkType, protocol};
+
+use crate::failure::Failure;
+use crate::output::{Files, count, plural};
+
+/// The most lines of a file: they wait in memory until the run has ended.
+const LINES_MAX: u64 = 1_000_000;
+
+/// A file of such lines, so many for each second at most.
+pub struct RuleLog {
+    name: String,
+    file: Files,
+    lines: String,
+    per_second: u64,
+    /// The second of the last packet, and how many were written in it.
+    second: (u64, u64),
+    written: u64,
+    left_out: u64,
+}
+
+/// A packet.
+#[derive(Serialize)]
+struct Entry<'a> {
+    /// Its number in the run, from 1.
+    packet: u64,
+    time_ns: u64,
+    function: &'a str,
+    rule: &'a str,
+    text: &'a str,
+    protocol: String,
+    src: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    src_port: Option<u16>,
+    dst: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dst_port: Option<u16>,
+    /// On the wire.
+    bytes: u32,
+}
+
+/// The last line.
+#[derive(Serialize)]
+struct End {
+    written: u64,
+    left_out: u64,
+}
+
+impl RuleLog {
+    /// Opens the file.
+    pub fn open(path: &Path, per_second: u64) -> Result<RuleLog, Failure> {
+        let name = if path == "-" { "standard output".to_owned() } else { path.display().to_string() };
+        let file = Files::open(&[path.to_owned()])?;
+        let lines = String::new();
+        Ok(RuleLog { name, file, lines, per_second, second: (0, 0), written: 0, left_out: 0 })
+    }
+
+    /// Adds a packet, if a rule with `log` dropped it and its second has room. `number` counts from 0.
+    pub fn packet(
+        &mut self,
+        (number, time_ns): (u64, u64),
+        (link, wire_len, bytes): (LinkType, u32, &[u8]),
+        why: &WhyDropped,
+    ) -> Result<(), Failure> {
+        let WhyDropped { by, rule: Some(LoggedRule { name, text }), .. } = why else { return Ok(()) };
+        let second = time_ns / 1_000_000_000;
+        if self.second.0 != second {
+            self.second = (second, 0);
+        }
+        if self.second.1 == self.per_second || self.written == LINES_MAX {
+            self.left_out += 1;
+            return Ok(());
+        }
+        self.second.1 += 1;
+        self.written += 1;
+        let headers = wire::parse(link, bytes, wire_len);
+        let ported = [protocol::TCP, protocol::UDP, protocol::SCTP, protocol::DCCP];
+        let has_ports = headers.has_transport() && ported.contains(&headers.protocol);
+        let known = protocol::name_of(headers.protocol);
+        let written = |addr: Addr| addr.to_string();
+        self.line(&Entry {
+            packet: number + 1,
+            time_ns,
+            function: by,
+            rule: name,
+            text,
+            protocol: known.map_or_else(|| headers.protocol.to_string(), str::to_owned),
+            src: written(headers.src),
+            src_port: has_ports.then_some(headers.src_port),
+            dst: written(headers.dst),
+            dst_port: has_ports.then_some(headers.dst_port),
+            bytes: wire_len,
+        })
+    }
+
+    /// Writes the file, and says what is in it; `option` says how many lines a second may have.
+    pub fn finish(mut self, option: &str) -> Result<String, Failure> {
+        let (written, left_out) = (self.written, self.left_out);
+        self.line(&End { written, left_out })?;
+        let RuleLog { name, file, lines, per_second, .. } = self;
+        file.write([Some(lines)])?;
+        let told = format!("{} of rules with log written to {name}", plural(written, "line"));
+        Ok(match left_out {
+            0 => told,
+            left_out => format!("{told}; {} left out, beyond {option} {per_second}", count(left_out)),
+        })
+    }
+
+    fn line(&mut self, line: &impl Serialize) -> Result<(), Failure> {
+        self.lines += &serde_json::to_string(line).map_err(Failure::defect)?;
+        self.lines.push('\n');
+        Ok(())
+    }
+}
