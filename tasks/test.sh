@@ -34,7 +34,7 @@ extended() {
     of_workspace --no-run 2>&1 | tee "$log" || fail "the tests could not be built, see above"
     if have verilator; then step "hardware" rtl/rtl.sh demo "$build/debug/paceline" "$build/rtl"; fi
     if have yosys; then
-        step "proofs of hardware" rtl/rtl.sh formal "$build/rtl"
+        step "proofs of hardware" rtl/rtl.sh formal "$build/rtl" short
     else
         say "skipped: proofs of hardware, which take Yosys (./x rtl formal installs it)"
     fi

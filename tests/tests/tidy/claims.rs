@@ -170,10 +170,7 @@ fn bytes_in_pages_are_those_that_functions_have() {
                 typed("policer")
             ),
         ),
-        (
-            "docs/scr.md",
-            format!("in version 2, {} bytes with their time stamp", typed("policer")),
-        ),
+        ("docs/scr.md", format!("in version 2, {} bytes with their time stamp", typed("policer"))),
         (
             "docs/scr.md",
             format!(
