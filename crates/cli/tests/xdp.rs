@@ -9,6 +9,7 @@ use live::Interface;
 use serde_json::Value;
 
 use crate::live::number;
+use crate::on_death::{BpfFileSystem, kill, passes};
 use crate::service::{Lan, Run};
 use crate::support::{paceline, root, stderr};
 
@@ -101,6 +102,70 @@ fn a_program_in_the_kernel_stands_between_two_interfaces() {
     assert_eq!(number(&run.ended()["cpus"][0]["cpu"]), 0);
 }
 
+/// Asks the run at the test's socket.
+fn status(lan: &Lan) -> Value {
+    serde_json::from_str::<Value>(&lan.ctl(&["status", "--json"])).expect("JSON")["status"].clone()
+}
+
+/// Samples of a name and its labels, from the run's metrics.
+fn metrics(lan: &Lan, run: &Run) -> String {
+    let (_, address) = run.said.split_once("metrics at http://").expect("it says where");
+    let address = address.split('/').next().and_then(|address| address.parse().ok()).expect("an address");
+    lan.gateway.inside(|| telemetry::fetch(address, PATIENCE)).expect("it answers")
+}
+
+/// While the process is stopped all packets pass, and their counts are there when it goes on.
+#[test]
+fn packets_and_counts_need_no_process() {
+    let Some(lan) = lan("xdp-counts") else { return };
+    lan.gateway.ip("link set lo up");
+    for strategy in ["scr", "sharded", "shared"] {
+        let socket = lan.socket();
+        let watched = ["--control", &socket, "--metrics", "127.0.0.1:0"];
+        let run = start(&lan, &[&["--strategy", strategy, "--cores", "1"], &watched[..]].concat());
+        assert_eq!(number(&status(&lan)["kernel"]["tables"][0]["each"][0]["refused"]), 0);
+        run.signal("-STOP");
+        assert_eq!(carried(&lan), DATAGRAMS, "{strategy}");
+        run.signal("-CONT");
+        let told = status(&lan);
+        assert_eq!(told["strategy"], strategy, "{told:#}");
+        let [core, inside, outside] = [&told["cores"][0], &told["counters"][0], &told["counters"][1]];
+        assert!(number(&core["forward"]) >= DATAGRAMS && number(&core["packets"]) >= DATAGRAMS, "{told:#}");
+        assert!(
+            number(&inside["received"]) >= DATAGRAMS && number(&outside["sent"]) >= DATAGRAMS,
+            "{told:#}"
+        );
+        // An Ethernet header, IPv4, UDP, and the number.
+        assert!(number(&core["bytes"]) >= DATAGRAMS * (14 + 20 + 8 + 8), "{told:#}");
+        assert_eq!(number(&told["kernel"]["cpus"][0]["lost"]), 0, "{told:#}");
+        assert!(told["kernel"]["tables"][0]["size"].is_u64(), "{told:#}");
+        let text = lan.ctl(&["status"]);
+        assert!(text.contains("strategy ") && text.contains("table ") && text.contains("out: "), "{text}");
+        let told = metrics(&lan, &run);
+        for wanted in [
+            "paceline_verdicts_total{core=\"0\",verdict=\"forward\"}",
+            "paceline_drops_total{core=\"0\",function=\"engine\",reason=\"queue-full\"} 0",
+            "reason=\"by-program\"",
+            "paceline_interface_received_packets_total{interface=\"in\"}",
+            "paceline_table_capacity_flows",
+        ] {
+            assert!(told.contains(wanted), "{wanted}: {told}");
+        }
+        assert!(!told.contains("\npaceline_busy_seconds_total{"), "{told}");
+        for (request, why) in [
+            (&["cores", "1"][..], "the CPUs that it was started with"),
+            (&["flows"], "has tables, not flows"),
+            (&["why"], if strategy == "sharded" { "keys of a packet" } else { "in turn" }),
+        ] {
+            let output = paceline(&[&["ctl", "--control", &socket], request].concat());
+            assert_eq!(output.status.code(), Some(2), "{request:?}");
+            assert!(stderr(&output).contains(why), "{request:?}: {}", stderr(&output));
+        }
+        lan.ctl(&["stop"]);
+        assert!(number(&run.ended()["packets_out"]) >= DATAGRAMS);
+    }
+}
+
 /// The kernel closes what a killed process had: the programs are gone with it.
 #[test]
 fn a_run_that_is_killed_leaves_no_program() {
@@ -115,6 +180,60 @@ fn a_run_that_is_killed_leaves_no_program() {
         thread::sleep(Duration::from_millis(10));
     }
     assert!(!shown().contains("xdp"), "{}", shown());
+}
+
+/// What `--on-death` says holds after `kill -9`, for each of its values.
+#[test]
+fn a_killed_run_leaves_what_on_death_says() {
+    const ADDRESS: &str = "192.0.2.2:7009";
+    let Some(lan) = lan("xdp-death") else { return };
+    let Some(file_system) = BpfFileSystem::new(&lan) else { return };
+    let pins = file_system.pins();
+    let start = |strategy: &str, what: &str| {
+        start(&lan, &["--strategy", strategy, "--cores", "1", "--on-death", what, "--pins", &pins])
+    };
+    // A bridge of the kernel would carry what it gets.
+    lan.gateway.ip("link add br0 type bridge");
+    lan.gateway.ip("link set br0 up");
+    ["in", "out"].iter().for_each(|port| drop(lan.gateway.ip(&format!("link set {port} master br0"))));
+    for (strategy, interfaces) in [("sharded", 2), ("scr", 1)] {
+        let run = start(strategy, "pass");
+        assert!(run.said.contains("unless a bridge of the kernel has both"), "{}", run.said);
+        assert_eq!(file_system.names(), 0);
+        assert!(kill(&lan, run, ADDRESS).1 > 0, "the bridge carries on");
+
+        let run = start(strategy, "block");
+        assert_eq!(file_system.names(), interfaces);
+        assert_eq!(kill(&lan, run, ADDRESS).1, 0, "nothing arrives after 100 ms");
+        assert!(!passes(&lan, ADDRESS), "and nothing later");
+        let run = start(strategy, "block");
+        assert!(passes(&lan, ADDRESS), "the next run carries on");
+        assert_eq!(kill(&lan, run, ADDRESS).1, 0, "nothing arrives after the second, either");
+    }
+    // One at one interface takes off what one at two left at the other; it passes, so the bridge carries on after it.
+    start("sharded", "block").die();
+    let run = start("scr", "pass");
+    assert_eq!(file_system.names(), 0);
+    assert!(kill(&lan, run, ADDRESS).1 > 0);
+    lan.gateway.ip("link del br0");
+    for strategy in ["sharded", "scr"] {
+        let run = start(strategy, "keep");
+        let (gap, after) = kill(&lan, run, ADDRESS);
+        assert!(gap == Duration::ZERO && after > 0, "the program goes on without a gap: {gap:?}, {after}");
+        // The next one takes over, and a good end leaves nothing.
+        let run = start(strategy, "keep");
+        assert!(passes(&lan, ADDRESS));
+        run.signal("-INT");
+        assert!(number(&run.ended()["packets_out"]) > 0);
+        assert_eq!(file_system.names(), 0);
+        assert!(!passes(&lan, ADDRESS), "nobody else carries anything");
+    }
+    start("scr", "keep").die();
+    assert!(passes(&lan, ADDRESS));
+    let mut unblock = lan.gateway.command(env!("CARGO_BIN_EXE_paceline"));
+    let output = unblock.args(["ctl", "unblock", "in", "--pins", &pins]).output().expect("it starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!passes(&lan, ADDRESS), "a person takes it off");
 }
 
 /// What a run that does not start says.
@@ -142,7 +261,8 @@ fn a_sequencer_is_not_for_two_queues() {
 fn what_cannot_run_in_the_kernel_is_refused() {
     let lo = ["--inside", "lo", "--outside", "lo"];
     let two = ["--inside", "lo", "--outside", "no-such"];
-    let cases: [(&str, &[&str], &[&str], &str); 7] = [
+    let cases: [(&str, &[&str], &[&str], &str); 8] = [
+        (PROGRAM, &lo, &["--strategy", "scr", "--on-death", "keep"], "one interface, `lo`"),
         (PROGRAM, &lo, &["--strategy", "scr"], "one interface, `lo`"),
         (PROGRAM, &two, &["--strategy", "scr"], "there is no interface `no-such`"),
         (PROGRAM, &two, &["--strategy", "rss"], "a strategy of XDP programs is"),

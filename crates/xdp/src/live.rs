@@ -3,20 +3,21 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use aya::maps::{CpuMap, DevMap, MapError};
+use aya::maps::{CpuMap, DevMap, MapError, ProgramArray};
 use aya::programs::ProgramError;
-use live::xdp::attach_native;
+use live::xdp::{Held, Pins};
 use live::{Interface, Redirected};
 
 use crate::compile::Compiled;
 use crate::history::{Arrival, HEADER_BYTES, MAX_RING_ITEMS, prefix};
 use crate::load::{
-    CORE, FLUSH, LoadError, Loaded, Progress, SEQUENCER, Settings, failed, number, with_causes,
+    CORE, FLUSH, LoadError, Loaded, Progress, SEQUENCER, Settings, WHILE_RUNNING, failed, number, with_causes,
 };
+use crate::meter::Meter;
 use crate::sequencer::most_replicas;
 pub use crate::sequencer::{HEADROOM, WITNESS_BYTES};
 use crate::strategy::Strategy;
@@ -57,6 +58,22 @@ pub struct Wiring {
     pub recovers: bool,
     /// Whether packets that leave behind later ones are counted: replicas then write one word for each packet.
     pub counts_order: bool,
+    /// What becomes of packets when this process dies.
+    pub on_death: OnDeath,
+    /// Where what stays then has its name.
+    pub pins: Pins,
+}
+
+/// What becomes of packets when the process of a run dies, by SIGKILL too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDeath {
+    /// The program is gone, and the kernel gets them.
+    #[default]
+    Pass,
+    /// They are dropped, until the next run, or [`Pins::unblock`].
+    Block,
+    /// The program goes on, with its state, until the next run, or [`Pins::unblock`].
+    Keep,
 }
 
 /// Why a program does not run at interfaces.
@@ -94,8 +111,10 @@ pub struct Sequenced {
 pub struct Live<'a> {
     loaded: Loaded<'a>,
     /// They hold the sequencer at its interfaces.
-    links: Vec<OwnedFd>,
+    links: Vec<Held>,
     replicas: u32,
+    /// Its ports that have an interface.
+    ports: Vec<u16>,
     notes: Vec<String>,
 }
 
@@ -137,7 +156,10 @@ impl<'a> Live<'a> {
         let places = wiring.cpus.iter().max().map_or(1, |cpu| cpu + 1);
         let sizes = [("cpus", places), ("witness_map", wiring.witnesses.max(1)), ("sequencer_map", 1)];
         let is_replicated = compiled.strategy == Strategy::Scr;
-        let programs = if is_replicated { vec![CORE, SEQUENCER, FLUSH] } else { vec![CORE, SEQUENCER] };
+        let blocks = wiring.on_death == OnDeath::Block;
+        let more = [(FLUSH, is_replicated), (WHILE_RUNNING, blocks)];
+        let more = more.into_iter().filter(|(_, is_needed)| *is_needed).map(|(name, _)| name);
+        let programs: Vec<&str> = [CORE, SEQUENCER].into_iter().chain(more).collect();
         let settings =
             Settings { replicas, globals: &globals, sizes: &sizes, programs: &programs, is_log_whole: true };
         let mut loaded = Loaded::with(compiled, object, &settings)?;
@@ -155,14 +177,35 @@ impl<'a> Live<'a> {
             set.map_err(|error| failed(&format!("port {port} at {name}"))(&with_causes(&error)))?;
         }
         let program = loaded.program(SEQUENCER)?.fd().map_err(program_failed(SEQUENCER))?;
-        let mut links = Vec::new();
-        for (_, interface) in &receives {
-            links.push(attach_native(program.as_fd(), interface).map_err(failed_io(format!(
-                "cannot attach the sequencer to {}: its driver lacks XDP, or there is a program already",
-                interface.name
-            )))?);
+        let program = program.try_clone().map_err(failed_io(SEQUENCER.to_owned()))?;
+        if blocks {
+            let mut running =
+                ProgramArray::try_from(loaded.map_mut("running")?).map_err(map_failed("what runs"))?;
+            running.set(0, &program, 0).map_err(map_failed("what runs"))?;
         }
-        Ok(Live { loaded, links, replicas, notes })
+        let front = if blocks { WHILE_RUNNING } else { SEQUENCER };
+        let front = loaded.program(front)?.fd().map_err(program_failed(front))?;
+        // What a dead run left where this one gets no packets.
+        let others = sends.iter().filter(|(_, to)| receives.iter().all(|(_, from)| from.index != to.index));
+        for (_, interface) in others {
+            wiring.pins.unblock(&interface.name)?;
+        }
+        let stays = wiring.on_death != OnDeath::Pass;
+        let attached =
+            |(_, interface): &(u16, Interface)| Held::attach(front.as_fd(), interface, &wiring.pins, stays);
+        let mut links = receives.iter().map(attached).collect::<Result<Vec<Held>, _>>()?;
+        // All of them are there: from here on, whatever happens but a good end.
+        links.iter_mut().for_each(|link| link.outlive(stays));
+        let ports = wiring.sends.iter().map(|(port, _)| *port).collect();
+        Ok(Live { loaded, links, replicas, ports, notes })
+    }
+
+    /// What reads the counts while packets pass; its ports are those by which packets leave.
+    ///
+    /// # Errors
+    /// A map is not as it should be.
+    pub fn meter(&self) -> Result<Meter, LoadError> {
+        Meter::new(&self.loaded, self.replicas, self.ports.clone())
     }
 
     /// What could not be checked at the start, and what to look at.
@@ -222,6 +265,7 @@ impl<'a> Live<'a> {
     /// # Errors
     /// A map cannot be read.
     pub fn stop(&mut self) -> Result<(), LoadError> {
+        self.links.iter_mut().for_each(|link| link.outlive(false));
         self.links.clear();
         self.drain()?;
         if self.loaded.strategy() == Strategy::Scr { self.flush() } else { Ok(()) }

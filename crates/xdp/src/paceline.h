@@ -5,7 +5,9 @@
 
 typedef long long s64;
 
-enum { MAP_DEVMAP = 14, MAP_CPUMAP = 16 };
+enum { MAP_PROG_ARRAY = 3, MAP_DEVMAP = 14, MAP_CPUMAP = 16 };
+/* Of an array map: user space may have its memory mapped. */
+enum { MAP_MMAPABLE = 1 << 10 };
 /* A function of its own, so that the verifier looks at it once. Under a lock it may call static ones alone: it then looks at
  * each call. */
 #ifdef UNDER_LOCK
@@ -21,6 +23,8 @@ struct bpf_spin_lock {
 static long (*const lock)(struct bpf_spin_lock *lock) = (void *)93;
 static long (*const unlock)(struct bpf_spin_lock *lock) = (void *)94;
 
+/* Goes on as another program, and comes back where there is none. */
+static long (*const tail_call)(void *packet, void *programs, u32 which) = (void *)12;
 /* Which CPU this is. */
 static u32 (*const cpu_number)(void) = (void *)8;
 /* Bytes from and to a packet, at any offset: Linux 5.18. */
