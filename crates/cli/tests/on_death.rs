@@ -20,7 +20,7 @@ const AT_LEAST_ONE: Duration = Duration::from_secs(20);
 /// So long after the last one nothing more comes.
 const LAST_ONES: Duration = Duration::from_millis(50);
 /// A busy machine's threads may be late: the fastest of so many is what the kernel does.
-const TRIES: usize = 10;
+pub const TRIES: usize = 10;
 
 /// A BPF file system of the test's own.
 pub struct BpfFileSystem(String);

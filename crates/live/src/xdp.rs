@@ -63,7 +63,7 @@ mod steering;
 mod umem;
 
 pub use grace::GracePeriod;
-pub use held::Held;
+pub use held::{Held, Holding};
 pub use link::AttachMode;
 pub use options::{BusyPoll, Mode, SocketOptions};
 pub use pins::Pins;

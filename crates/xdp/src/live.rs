@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use aya::maps::{CpuMap, DevMap, MapError, ProgramArray};
 use aya::programs::ProgramError;
-use live::xdp::{Held, Pins};
+use live::xdp::{Held, Holding, Pins};
 use live::{Interface, Redirected};
 
 use crate::compile::Compiled;
@@ -46,8 +46,10 @@ const WITNESS_HEAD: usize = 32;
 pub struct Wiring {
     /// The interfaces whose packets the program gets, each with the program's port of them: 0, or 1. With `scr` it is one.
     pub receives: Vec<(u16, String)>,
-    /// The interface by which the packets of each port leave.
+    /// The interface by which the packets of each port leave; none with [`Way::Mirror`].
     pub sends: Vec<(u16, String)>,
+    /// How packets go on.
+    pub way: Way,
     /// The CPU of each replica. Replicas may share one.
     pub cpus: Vec<u32>,
     /// Packets that the queue of a CPU holds; what comes to a full one is lost.
@@ -62,6 +64,19 @@ pub struct Wiring {
     pub on_death: OnDeath,
     /// Where what stays then has its name.
     pub pins: Pins,
+}
+
+/// How packets go on that the program sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    /// Out of the interface of their port, as the program leaves them.
+    #[default]
+    Bridge,
+    /// By the kernel's routes: out of the one interface again, past the kernel's stack where it has a neighbour for them, else by it.
+    /// What goes to the host's own addresses, to groups, or is not IP is the host's, and not the program's.
+    Route,
+    /// Nowhere. The host gets all packets as they came, whatever the program says.
+    Mirror,
 }
 
 /// What becomes of packets when the process of a run dies, by SIGKILL too.
@@ -144,7 +159,9 @@ impl<'a> Live<'a> {
         cpu_of.resize(MAX_RING_ITEMS as usize + 1, 0);
         let outside =
             receives.iter().find(|(port, _)| *port == 1).map_or(0, |(_, interface)| interface.index);
-        let globals: [(&str, &[u32]); 6] = [
+        let globals: [(&str, &[u32]); 8] = [
+            ("mirrors", &[u32::from(wiring.way == Way::Mirror)]),
+            ("routes", &[u32::from(wiring.way == Way::Route)]),
             ("replicas", &[replicas]),
             ("cpu_of", &cpu_of),
             ("outside", &[outside]),
@@ -191,16 +208,19 @@ impl<'a> Live<'a> {
             wiring.pins.unblock(&interface.name)?;
         }
         let stays = wiring.on_death != OnDeath::Pass;
+        let holding = Holding { stays, sees_all: wiring.way != Way::Route };
         let attached =
-            |(_, interface): &(u16, Interface)| Held::attach(front.as_fd(), interface, &wiring.pins, stays);
+            |(_, interface): &(u16, Interface)| Held::attach(front.as_fd(), interface, &wiring.pins, holding);
         let mut links = receives.iter().map(attached).collect::<Result<Vec<Held>, _>>()?;
         // All of them are there: from here on, whatever happens but a good end.
         links.iter_mut().for_each(|link| link.outlive(stays));
-        let ports = wiring.sends.iter().map(|(port, _)| *port).collect();
+        let ports: BTreeSet<u16> =
+            wiring.receives.iter().chain(&wiring.sends).map(|(port, _)| *port).collect();
+        let ports = ports.into_iter().collect();
         Ok(Live { loaded, links, replicas, ports, notes })
     }
 
-    /// What reads the counts while packets pass; its ports are those by which packets leave.
+    /// What reads the counts while packets pass; its ports are those that have an interface.
     ///
     /// # Errors
     /// A map is not as it should be.

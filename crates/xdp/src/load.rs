@@ -152,6 +152,13 @@ impl Progress {
     }
 }
 
+impl LoadError {
+    /// Whether the verifier gave up: there were too many ways through a program.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, LoadError::Refused { log, .. } if log.contains("BPF program is too large"))
+    }
+}
+
 /// What is loaded of an object, and with what.
 pub struct Settings<'s> {
     /// Replicas that have state.

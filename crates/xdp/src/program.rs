@@ -146,6 +146,8 @@ fn whole(program: &Program, names: &Names, additions: &Additions, out: &mut Writ
     out.line("egress(p, s);");
     out.line(format!("if (p->{spec} == DROP_PORT)"));
     out.line("    return DROP_PORT;");
+    out.line("if (mirrors)");
+    out.line("    return leaves;");
     out.line("compute_checksum(p, s);");
     out.line("deparse(p, end);");
     out.line("return leaves;");
@@ -262,12 +264,28 @@ fn entries(strategy: Strategy, out: &mut Writer<'_>) {
     if strategy == Strategy::Shared {
         out.line("see(h.sequence, CAME | STEPPED, p.turn);");
     }
-    out.line("if (leaves == DROP_PORT || adjust_head(ctx, packet - data))");
+    out.line("if (mirrors)");
+    out.line("    s.progress->sent += leaves != DROP_PORT;");
+    out.line("else if (leaves == DROP_PORT)");
     out.line("    return XDP_DROP;");
+    out.line("if (adjust_head(ctx, packet - data))");
+    out.line("    return XDP_DROP;");
+    out.line("if (mirrors)");
+    out.line("    return XDP_PASS;");
+    out.line("if (routes) {");
+    out.line("struct fib next = {};");
+    out.line("data = (u8 *)(u64)ctx->data, end = (u8 *)(u64)ctx->data_end;");
+    out.line("// What has no way by this interface, or waits for a neighbour, the kernel forwards, or says why it does not.");
+    out.line("if (way_of(ctx, data, end, &next) != FIB_FORWARD || next.interface != ctx->ingress_ifindex || !go(data, end, &next)) {");
+    out.line("s.progress->sent++;");
+    out.line("return XDP_PASS;");
+    out.line("}");
+    out.line("leaves = 0; // There is one interface.");
+    out.line("}");
     out.line("long way = redirect_map(&ports, leaves, XDP_DROP);");
     out.line("if (way == XDP_REDIRECT) {");
     out.line("s.progress->sent++;");
-    out.line("s.progress->back += leaves == h.port;");
+    out.line("s.progress->back += routes || leaves == h.port;");
     out.line("s.progress->inversions += is_behind(leaves, h.sequence);");
     out.line("struct traffic *traffic = traffic_of(leaves);");
     out.line("if (traffic) {");
@@ -327,6 +345,10 @@ fn with_history(scr: bool, is_queued: bool, out: &mut Writer<'_>) {
         out.line("see(h.sequence, CAME, 0);");
         out.line("int is_ready = recovers ? recover(ctx, &s, &h, packet, end)");
         out.line("                        : catch_up(&s, &h, data + HISTORY_BYTES, end);");
+        if is_queued {
+            out.line("if (is_ready == 2 && mirrors)");
+            out.line("    return adjust_head(ctx, packet - data) ? XDP_DROP : XDP_PASS;");
+        }
         out.line("if (is_ready != 1)");
         out.line("    return is_ready ? XDP_DROP : XDP_ABORTED;");
     }

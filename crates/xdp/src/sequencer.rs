@@ -31,6 +31,10 @@ pub fn globals(out: &mut Writer<'_>) {
     out.line("const volatile u32 witnesses = 0;");
     out.line("// Whether replicas recover what they lose.");
     out.line("const volatile u32 recovers = 0;");
+    out.line("// Whether the host gets all packets as they came, and nothing is sent.");
+    out.line("const volatile u32 mirrors = 0;");
+    out.line("// Whether packets leave by the kernel's routes; those that are the host's own are not the program's.");
+    out.line("const volatile u32 routes = 0;");
     out.line("// Whether packets that leave behind later ones are counted.");
     out.line("const volatile u32 counts_order = 0;");
 }
@@ -129,7 +133,18 @@ fn arrival(front_bytes: &str, no_room: &str, out: &mut Writer<'_>) {
     out.line("if (traffic)");
     out.line("    traffic->no_room++;");
     out.line(no_room);
-    out.line("return XDP_DROP;");
+    out.line("return mirrors ? XDP_PASS : XDP_DROP;");
+    out.line("}");
+}
+
+/// Leaves to the host what is its own: what goes to one of its addresses, to a group, or is not IP; and all packets of a family that
+/// the kernel does not forward.
+fn own(out: &mut Writer<'_>) {
+    out.line("if (routes) {");
+    out.line("struct fib way = {};");
+    out.line("long found = way_of(ctx, data, end, &way);");
+    out.line("if (found == NOWHERE || found == FIB_NOT_FORWARDED || found == FIB_OFF)");
+    out.line("    return XDP_PASS;");
     out.line("}");
 }
 
@@ -173,6 +188,7 @@ pub fn dispatch(program: &Program, names: &Names, strategy: Strategy, shards: &S
     out.line(
         "u64 port = outside && ctx->ingress_ifindex == outside, length = end - data, time_ns = clock_ns();",
     );
+    own(out);
     if by_key {
         out.line("struct packet p = {};");
         out.line("struct state s = {};");
@@ -226,6 +242,7 @@ pub fn write(item: &Item, out: &mut Writer<'_>) {
     out.line(
         "u64 sequence = q->next, port = outside && ctx->ingress_ifindex == outside, time_ns = clock_ns();",
     );
+    own(out);
     out.line("if (time_ns < q->time_ns)");
     out.line("    time_ns = q->time_ns;");
     out.line("struct packet p = {};");

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use live::xdp::Pins;
 use p4::ir::Program;
 use paceline_xdp::Compiled;
-use paceline_xdp::live::{Live, LiveError, OnDeath, Sequenced, Wiring};
+use paceline_xdp::live::{Live, LiveError, OnDeath, Sequenced, Way, Wiring};
 use paceline_xdp::load::{LoadError, Progress};
 use paceline_xdp::meter::Counts;
 use paceline_xdp::verdict::{Came, Verdict, judge};
@@ -50,7 +50,7 @@ pub struct Outcome {
     pub verdict: Verdict,
     pub sequenced: Sequenced,
     pub progress: Vec<Progress>,
-    /// What is counted in the end, of the ports by which packets leave.
+    /// What is counted in the end, of the ports that have an interface.
     pub counts: Counts,
     /// What came.
     pub came: Vec<Came>,
@@ -106,6 +106,7 @@ impl Rig {
         let wiring = Wiring {
             receives: vec![(0, "m0".to_owned())],
             sends: vec![(1, "m1".to_owned()), (2, "m2".to_owned())],
+            way: Way::Bridge,
             cpus: cpus.to_vec(),
             queue,
             witnesses,

@@ -23,7 +23,7 @@ impl Controlled for Subject {
 
     fn reply(self: &Arc<Self>, request: Request) -> Reply {
         let subject = self;
-        Reply::Answer(match request {
+        let answer = match request {
             Request::Status => Answer { status: subject.status(), ..Answer::done() },
             Request::Reload { name, text } => match subject.reload(&name, &text) {
                 Ok(report) => Answer::reloaded(&report),
@@ -92,6 +92,7 @@ impl Controlled for Subject {
                 }
                 Err(why) => Answer::refused(why),
             },
-        })
+        };
+        answer.into()
     }
 }

@@ -47,9 +47,15 @@ type Telling = Box<dyn FnOnce(&mut Stream) -> std::io::Result<()> + Send>;
 /// What is said to a request.
 pub enum Reply {
     /// One answer.
-    Answer(Answer),
+    Answer(Box<Answer>),
     /// That all is well, and lines behind it.
     Lines(Telling),
+}
+
+impl From<Answer> for Reply {
+    fn from(answer: Answer) -> Reply {
+        Reply::Answer(Box::new(answer))
+    }
 }
 
 /// A socket that answers, as long as this is held; then it is gone.
@@ -182,7 +188,7 @@ fn serve<S: Controlled>(
         subject.wait();
         let reply = match serde_json::from_str(&line) {
             Ok(request) => subject.reply(request),
-            Err(error) => Reply::Answer(Answer::refused(format!("this is no request: {error}"))),
+            Err(error) => Answer::refused(format!("this is no request: {error}")).into(),
         };
         let answer = match reply {
             Reply::Answer(answer) => answer,
@@ -211,18 +217,25 @@ impl Hangups {
 
     /// Reloads at each, on a thread of its own that ends with the program.
     pub fn reload(self, subject: Arc<Subject>) {
+        self.each(move || {
+            subject.wait();
+            let name = subject.chain.display().to_string();
+            let told = read_text("the chain file", &subject.chain)
+                .map_err(|failure| failure.to_string())
+                .and_then(|text| subject.reload(&name, &text));
+            match told {
+                Ok(report) => report.text(),
+                Err(why) => format!("no reload, the chain before goes on: {why}\n"),
+            }
+        });
+    }
+
+    /// Does this at each, on a thread of its own that ends with the program, and says what came of it.
+    pub fn each(self, what: impl Fn() -> String + Send + 'static) {
         thread::spawn(move || {
             while self.0.wait().is_ok() {
-                subject.wait();
-                let name = subject.chain.display().to_string();
-                let told = read_text("the chain file", &subject.chain)
-                    .map_err(|failure| failure.to_string())
-                    .and_then(|text| subject.reload(&name, &text));
                 // Where standard error is closed nobody reads this.
-                let _ = match told {
-                    Ok(report) => write!(std::io::stderr(), "{}", report.text()),
-                    Err(why) => writeln!(std::io::stderr(), "no reload, the chain before goes on: {why}"),
-                };
+                let _ = write!(std::io::stderr(), "{}", what());
             }
         });
     }

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::link::{self, AttachMode};
 use super::pins::{Pin, Pins};
+use crate::packet_socket;
 use crate::{Interface, LiveError};
 
 /// Holds a program at an interface. Dropping it takes the program off, and so does the end of the process, unless the program is to
@@ -11,11 +12,22 @@ use crate::{Interface, LiveError};
 pub struct Held {
     _link: OwnedFd,
     pin: Option<Pin>,
+    /// As long as it is open the card takes packets for other stations, too.
+    _sees_all: Option<OwnedFd>,
+}
+
+/// How a program is [held](Held::attach).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holding {
+    /// Whether it may [outlive](Held::outlive) this process.
+    pub stays: bool,
+    /// Whether it gets packets whomever they are for, as long as this process lives; else those for this station and groups.
+    pub sees_all: bool,
 }
 
 impl Held {
     /// Attaches a program, in the place of one that a dead process left there, if one did: no packet meets neither. Where it
-    /// `stays`, it may [outlive](Held::outlive) this process.
+    /// does not stay, the name that it had is gone.
     ///
     /// # Errors
     /// [`LiveError`] if the driver has no XDP, another program is there, this process may not, or what stays cannot have a name.
@@ -23,7 +35,7 @@ impl Held {
         program: BorrowedFd<'_>,
         interface: &Interface,
         pins: &Pins,
-        stays: bool,
+        Holding { stays, sees_all }: Holding,
     ) -> Result<Held, LiveError> {
         // One in the network stack is not taken over, but is in the way: the kernel says so.
         let found = pins.take_over(interface, AttachMode::Native, program);
@@ -48,7 +60,8 @@ impl Held {
                 None
             }
         };
-        let mut held = Held { _link: link, pin };
+        let sees_all = sees_all.then(|| packet_socket::sees_all(interface)).transpose()?;
+        let mut held = Held { _link: link, pin, _sees_all: sees_all };
         held.outlive(false);
         Ok(held)
     }

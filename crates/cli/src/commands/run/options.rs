@@ -84,9 +84,9 @@ impl RunArgs {
 }
 
 /// What a program in the kernel takes; all other options would be taken and mean nothing.
-const IN_KERNEL: [&str; 13] = [
-    "chain", "strategy", "cores", "inside", "outside", "backend", "json", "duration", "recovery", "metrics",
-    "control", "on_death", "pins",
+const IN_KERNEL: [&str; 15] = [
+    "chain", "strategy", "cores", "inside", "on", "mirror", "outside", "backend", "json", "duration",
+    "recovery", "metrics", "control", "on_death", "pins",
 ];
 
 /// Over a capture, options of live runs would be taken and mean nothing. Names of interfaces have errors of their own.
@@ -208,7 +208,7 @@ pub struct LiveArgs {
     /// What runs instead of a chain on threads of this program: a P4 program in the kernel. It takes --strategy, --cores,
     /// --recovery, --json, --duration, --metrics, --control, --on-death and --pins beside the interfaces. Under scr it gets the packets that come by
     /// the one inside alone
-    #[arg(long, value_enum, value_name = "WHERE", requires = "inside", help_heading = LIVE)]
+    #[arg(long, value_enum, value_name = "WHERE", help_heading = LIVE)]
     pub backend: Option<BackendArg>,
     /// Look at what an interface receives, and send nothing
     #[arg(long, value_name = "IF", conflicts_with_all = ["inside", "on"], help_heading = LIVE)]

@@ -21,6 +21,10 @@ use crate::control::{
     Status, TableStatus,
 };
 
+/// Why another program does not take over.
+pub const NO_RELOAD: &str =
+    "a program in the kernel stays until its run ends: end it, and run the other program";
+
 /// How often maps are read for metrics.
 const PERIOD: Duration = Duration::from_millis(100);
 
@@ -36,8 +40,8 @@ const EVENTS: [&str; 3] = ["recovered_items", "unknown_packets", "missed_packets
 /// What all strategies count beside packets.
 const ORDER: &str = "sent_behind_later";
 
-/// A program in the kernel, watched from outside.
-pub struct Watched {
+/// A program that runs in the kernel, as it is seen from outside.
+pub struct Running {
     pub meter: Meter,
     pub program: String,
     pub strategy: Strategy,
@@ -51,7 +55,7 @@ pub struct Watched {
     pub progress: Arc<Progress>,
 }
 
-impl Watched {
+impl Running {
     /// What there is to count of a program on so many CPUs. Each muTable stands as a function, so that its fill is told.
     pub fn telemetry(program: &Program, strategy: Strategy, cpus: usize) -> Telemetry {
         let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect();
@@ -207,12 +211,12 @@ impl Watched {
     }
 }
 
-impl Controlled for Watched {
+impl Controlled for Running {
     fn wait(&self) {}
 
     fn reply(self: &Arc<Self>, request: Request) -> Reply {
         let not = |what: &str| Answer::refused(format!("{what} (--backend xdp)"));
-        Reply::Answer(match request {
+        let answer = match request {
             Request::Status => match self.status() {
                 Ok(status) => Answer { status: Some(status), ..Answer::done() },
                 Err(error) => Answer::refused(error),
@@ -221,9 +225,7 @@ impl Controlled for Watched {
                 self.progress.stop.store(true, Ordering::Relaxed);
                 Answer::done()
             }
-            Request::Reload { .. } => {
-                not("a program in the kernel stays until its run ends: end it, and run the other program")
-            }
+            Request::Reload { .. } => not(NO_RELOAD),
             Request::Cores { .. } => not("a program in the kernel has the CPUs that it was started with"),
             Request::Why { .. } => not(match self.strategy {
                 Strategy::Sharded => {
@@ -247,7 +249,8 @@ impl Controlled for Watched {
                 not("a program in P4 has tables, not flows: `ctl status` says how full they are")
             }
             Request::Rules => not("rules are of functions of chains, and this is a program in P4"),
-        })
+        };
+        answer.into()
     }
 }
 
@@ -258,18 +261,18 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    pub fn start(watched: &Arc<Watched>, telemetry: &Arc<Telemetry>) -> Publisher {
-        let (is_over, watched) = (Arc::new(AtomicBool::new(false)), Arc::clone(watched));
+    pub fn start(running: &Arc<Running>, telemetry: &Arc<Telemetry>) -> Publisher {
+        let (is_over, running) = (Arc::new(AtomicBool::new(false)), Arc::clone(running));
         let mut writers: Vec<CoreWriter> =
-            (0..watched.cpus.len()).filter_map(|core| telemetry.writer(core)).collect();
-        let interfaces = Arc::clone(&watched);
+            (0..running.cpus.len()).filter_map(|core| telemetry.writer(core)).collect();
+        let interfaces = Arc::clone(&running);
         telemetry.tell_interfaces(move || interfaces.interfaces());
         telemetry.begin();
         let over = Arc::clone(&is_over);
         let thread = thread::spawn(move || {
             loop {
                 let ends = over.load(Ordering::Relaxed);
-                watched.publish(&mut writers);
+                running.publish(&mut writers);
                 if ends {
                     return;
                 }
