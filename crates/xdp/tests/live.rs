@@ -193,7 +193,8 @@ fn what_a_full_queue_loses_is_recovered() {
 #[test]
 fn a_replica_that_does_not_ask_others_is_found() {
     let planted = |c: String| {
-        let faults = [("at <= MAX_RING_ITEMS && at < replicas", "at < 1"), ("if (is_open)", "if (0)")];
+        let faults =
+            [("at <= MAX_RING_ITEMS && at < replicas", "at < 1"), ("if (is_open)", "if (is_open > 1)")];
         faults.into_iter().fold(c, |c, (from, to)| {
             assert!(c.contains(from), "{from}");
             c.replace(from, to)
