@@ -305,15 +305,23 @@ fn a_program_with_one_arm_sends_by_the_kernels_routes() {
 fn a_run_that_is_killed_leaves_no_program() {
     let Some(lan) = lan("xdp-killed") else { return };
     let run = start(&lan, &["--strategy", "sharded", "--cores", "1"]);
-    let shown =
-        || ["in", "out"].map(|interface| lan.gateway.ip(&format!("-d link show {interface}"))).concat();
-    assert!(shown().contains("xdp"));
+    assert!(programs(&lan).contains("xdp"));
     run.die();
+    has_no_program(&lan);
+}
+
+/// What is said of both interfaces.
+fn programs(lan: &Lan) -> String {
+    ["in", "out"].map(|interface| lan.gateway.ip(&format!("-d link show {interface}"))).concat()
+}
+
+/// The kernel takes a program off a moment after nobody holds it any more.
+fn has_no_program(lan: &Lan) {
     let until = Instant::now() + PATIENCE;
-    while shown().contains("xdp") && Instant::now() < until {
+    while programs(lan).contains("xdp") && Instant::now() < until {
         thread::sleep(Duration::from_millis(10));
     }
-    assert!(!shown().contains("xdp"), "{}", shown());
+    assert!(!programs(lan).contains("xdp"), "{}", programs(lan));
 }
 
 /// What `--on-death` says holds after `kill -9`, for each of its values.
@@ -370,6 +378,7 @@ fn a_killed_run_leaves_what_on_death_says() {
     let mut unblock = lan.gateway.command(env!("CARGO_BIN_EXE_paceline"));
     let output = unblock.args(["ctl", "unblock", "in", "--pins", &pins]).output().expect("it starts");
     assert!(output.status.success(), "{}", stderr(&output));
+    has_no_program(&lan);
     assert!(!passes(&lan, ADDRESS), "a person takes it off");
 }
 

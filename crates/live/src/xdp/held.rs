@@ -10,8 +10,9 @@ use crate::{Interface, LiveError};
 /// Holds a program at an interface. Dropping it takes the program off, and so does the end of the process, unless the program is to
 /// stay: then it has a name in a BPF file system, which [`Pins::unblock`] removes.
 pub struct Held {
-    _link: OwnedFd,
+    /// Goes first: what is held by a name alone comes off a moment after the name is gone.
     pin: Option<Pin>,
+    _link: OwnedFd,
     /// As long as it is open the card takes packets for other stations, too.
     _sees_all: Option<OwnedFd>,
 }
@@ -61,7 +62,7 @@ impl Held {
             }
         };
         let sees_all = sees_all.then(|| packet_socket::sees_all(interface)).transpose()?;
-        let mut held = Held { _link: link, pin, _sees_all: sees_all };
+        let mut held = Held { pin, _link: link, _sees_all: sees_all };
         held.outlive(false);
         Ok(held)
     }
