@@ -58,10 +58,20 @@ pub struct Watched {
 impl Service {
     /// Says on standard error, and to the service manager if there is one, that packets go through, once they do.
     pub fn start(watched: Watched) -> Service {
+        Service::when(watched, Watched::begins)
+    }
+
+    /// Says so of packets that go through already.
+    pub fn start_running(watched: Watched) -> Service {
+        watched.runs();
+        Service::when(watched, |_, _| true)
+    }
+
+    fn when(watched: Watched, begins: fn(&Watched, &AtomicBool) -> bool) -> Service {
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         let thread = thread::spawn(move || {
-            if watched.begins(&over) && env::var_os("NOTIFY_SOCKET").is_some() {
+            if begins(&watched, &over) && env::var_os("NOTIFY_SOCKET").is_some() {
                 watched.goes_on(&over, sd_notify::watchdog_enabled(), tell);
             }
         });
@@ -89,10 +99,15 @@ impl Watched {
             }
             thread::sleep(LOOK);
         }
+        self.runs();
+        true
+    }
+
+    /// Says that it runs.
+    fn runs(&self) {
         // Where standard error is closed nobody reads this.
         let _ = writeln!(io::stderr(), "{}; Ctrl-C ends it", self.line);
         tell(&[NotifyState::Ready, NotifyState::Status(&self.line)]);
-        true
     }
 
     /// Says that it goes on, until it is over; as often as `limit` asks for, if the service manager sets one.

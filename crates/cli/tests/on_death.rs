@@ -20,13 +20,13 @@ const AT_LEAST_ONE: Duration = Duration::from_secs(20);
 /// So long after the last one nothing more comes.
 const LAST_ONES: Duration = Duration::from_millis(50);
 /// A busy machine's threads may be late: the fastest of so many is what the kernel does.
-const TRIES: usize = 10;
+pub const TRIES: usize = 10;
 
 /// A BPF file system of the test's own.
-struct BpfFileSystem(String);
+pub struct BpfFileSystem(String);
 
 impl BpfFileSystem {
-    fn new(lan: &Lan) -> Option<BpfFileSystem> {
+    pub fn new(lan: &Lan) -> Option<BpfFileSystem> {
         let path = lan.folder.file("bpf");
         fs::create_dir_all(&path).expect("a folder of the test");
         let mounted = Command::new("mount").args(["-t", "bpf", "bpf", &path]).output();
@@ -37,11 +37,11 @@ impl BpfFileSystem {
         None
     }
 
-    fn pins(&self) -> String {
+    pub fn pins(&self) -> String {
         format!("{}/paceline", self.0)
     }
 
-    fn names(&self) -> usize {
+    pub fn names(&self) -> usize {
         fs::read_dir(self.pins()).map_or(0, Iterator::count)
     }
 }
@@ -106,7 +106,7 @@ fn datagrams(from: &Namespace, to: &Namespace, address: &str, what: impl FnOnce(
 
 /// Kills the run once packets pass, and says for how long after that the packets sent were lost, and how many of those
 /// sent after [`SOON`] arrived.
-fn kill(lan: &Lan, run: Run, address: &str) -> (Duration, usize) {
+pub fn kill(lan: &Lan, run: Run, address: &str) -> (Duration, usize) {
     let mut killed = Instant::now();
     let sent = datagrams(&lan.left, &lan.right, address, |arrived| {
         let begun = Instant::now();
@@ -122,12 +122,14 @@ fn kill(lan: &Lan, run: Run, address: &str) -> (Duration, usize) {
     assert!(sent.iter().any(|sent| sent.arrived && sent.at < killed), "packets pass as long as it lives");
     let after = || sent.iter().filter(|sent| sent.at >= killed);
     let last_lost = after().rfind(|sent| !sent.arrived);
+    let last_arrived = after().rfind(|sent| sent.arrived).map(|sent| sent.at.duration_since(killed));
+    println!("the last that arrived was sent {last_arrived:?} after the kill");
     let gap = last_lost.map_or(Duration::ZERO, |sent| sent.at.duration_since(killed));
     (gap, after().filter(|sent| sent.arrived && sent.at > killed + SOON).count())
 }
 
 /// Whether packets pass now.
-fn passes(lan: &Lan, address: &str) -> bool {
+pub fn passes(lan: &Lan, address: &str) -> bool {
     let sent = datagrams(&lan.left, &lan.right, address, |_| thread::sleep(Duration::from_millis(300)));
     sent.iter().any(|sent| sent.arrived)
 }
@@ -340,6 +342,9 @@ fn a_failed_start_blocks_nothing() {
 
 #[test]
 fn what_cannot_be_blocked_is_refused() {
+    let output = paceline(&["run", "examples/edge.toml", "--on-death", "keep", "--on", "lo"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--on-death keep is for --backend xdp"), "{}", stderr(&output));
     for (arguments, why) in [
         (&["--mirror", "lo"][..], "not for a mirror"),
         (&["--on", "lo", "--socket", "packet"], "needs AF_XDP"),

@@ -140,7 +140,7 @@ impl Drop for Run {
 }
 
 /// What a service manager hears until one of its datagrams has this line.
-fn heard(manager: &UnixDatagram, expected: &str) -> Vec<String> {
+pub fn heard(manager: &UnixDatagram, expected: &str) -> Vec<String> {
     let (begin, mut all, mut buffer) = (Instant::now(), Vec::new(), [0; 4_096]);
     manager.set_read_timeout(Some(Duration::from_millis(100))).expect("a socket");
     while begin.elapsed() < PATIENCE {

@@ -1,6 +1,7 @@
 //! A P4 program in the kernel: `paceline run PROGRAM.p4 --backend xdp`.
 
-use std::net::UdpSocket;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,9 +9,11 @@ use std::time::{Duration, Instant};
 use live::Interface;
 use serde_json::Value;
 
+use crate::lab::{Lab, Namespace};
 use crate::live::number;
-use crate::service::{Lan, Run};
-use crate::support::{paceline, root, stderr};
+use crate::on_death::{BpfFileSystem, TRIES, kill, passes};
+use crate::service::{Lan, Run, heard};
+use crate::support::{Folder, paceline, root, stderr};
 
 const PROGRAM: &str = "examples/p4/port_knocking.p4";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -101,20 +104,282 @@ fn a_program_in_the_kernel_stands_between_two_interfaces() {
     assert_eq!(number(&run.ended()["cpus"][0]["cpu"]), 0);
 }
 
+/// Asks the run at the test's socket.
+fn status(lan: &Lan) -> Value {
+    serde_json::from_str::<Value>(&lan.ctl(&["status", "--json"])).expect("JSON")["status"].clone()
+}
+
+/// Samples of a name and its labels, from the run's metrics.
+fn metrics(lan: &Lan, run: &Run) -> String {
+    let (_, address) = run.said.split_once("metrics at http://").expect("it says where");
+    let address = address.split('/').next().and_then(|address| address.parse().ok()).expect("an address");
+    lan.gateway.inside(|| telemetry::fetch(address, PATIENCE)).expect("it answers")
+}
+
+/// While the process is stopped all packets pass, and their counts are there when it goes on.
+#[test]
+fn packets_and_counts_need_no_process() {
+    let Some(lan) = lan("xdp-counts") else { return };
+    lan.gateway.ip("link set lo up");
+    for strategy in ["scr", "sharded", "shared"] {
+        let socket = lan.socket();
+        let watched = ["--control", &socket, "--metrics", "127.0.0.1:0"];
+        let run = start(&lan, &[&["--strategy", strategy, "--cores", "1"], &watched[..]].concat());
+        assert_eq!(number(&status(&lan)["kernel"]["tables"][0]["each"][0]["refused"]), 0);
+        run.signal("-STOP");
+        assert_eq!(carried(&lan), DATAGRAMS, "{strategy}");
+        run.signal("-CONT");
+        let told = status(&lan);
+        assert_eq!(told["strategy"], strategy, "{told:#}");
+        let [core, inside, outside] = [&told["cores"][0], &told["counters"][0], &told["counters"][1]];
+        assert!(number(&core["forward"]) >= DATAGRAMS && number(&core["packets"]) >= DATAGRAMS, "{told:#}");
+        assert!(
+            number(&inside["received"]) >= DATAGRAMS && number(&outside["sent"]) >= DATAGRAMS,
+            "{told:#}"
+        );
+        // An Ethernet header, IPv4, UDP, and the number.
+        assert!(number(&core["bytes"]) >= DATAGRAMS * (14 + 20 + 8 + 8), "{told:#}");
+        assert_eq!(number(&told["kernel"]["cpus"][0]["lost"]), 0, "{told:#}");
+        assert!(told["kernel"]["tables"][0]["size"].is_u64(), "{told:#}");
+        let text = lan.ctl(&["status"]);
+        assert!(text.contains("strategy ") && text.contains("table ") && text.contains("out: "), "{text}");
+        let told = metrics(&lan, &run);
+        for wanted in [
+            "paceline_verdicts_total{core=\"0\",verdict=\"forward\"}",
+            "paceline_drops_total{core=\"0\",function=\"engine\",reason=\"queue-full\"} 0",
+            "reason=\"by-program\"",
+            "paceline_interface_received_packets_total{interface=\"in\"}",
+            "paceline_table_capacity_flows",
+        ] {
+            assert!(told.contains(wanted), "{wanted}: {told}");
+        }
+        assert!(!told.contains("\npaceline_busy_seconds_total{"), "{told}");
+        for (request, why) in [
+            (&["cores", "1"][..], "the CPUs that it was started with"),
+            (&["flows"], "has tables, not flows"),
+            (&["why"], if strategy == "sharded" { "keys of a packet" } else { "in turn" }),
+        ] {
+            let output = paceline(&[&["ctl", "--control", &socket], request].concat());
+            assert_eq!(output.status.code(), Some(2), "{request:?}");
+            assert!(stderr(&output).contains(why), "{request:?}: {}", stderr(&output));
+        }
+        lan.ctl(&["stop"]);
+        assert!(number(&run.ended()["packets_out"]) >= DATAGRAMS);
+    }
+}
+
+/// A service manager hears of it as of other runs; what asks it to reload is told that it does not, and ends nothing.
+#[test]
+fn a_service_manager_hears_of_a_program_in_the_kernel() {
+    let Some(lan) = lan("xdp-notify") else { return };
+    let path = lan.folder.file("notify");
+    let manager = UnixDatagram::bind(&path).expect("a folder of the test");
+    let mut command = between(&lan, PROGRAM);
+    command.args(["--json", "-", "--strategy", "shared", "--cores", "1"]);
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "400000");
+    let mut run = Run::start(command);
+    let ready = heard(&manager, "READY=1");
+    assert!(ready.concat().contains("STATUS=port_knocking.p4 runs in the kernel"), "{ready:?}");
+    (0..3).for_each(|_| drop(heard(&manager, "WATCHDOG=1")));
+    run.signal("-HUP");
+    run.hear("no reload: a program in the kernel stays");
+    assert_eq!(carried(&lan), DATAGRAMS);
+    run.signal("-TERM");
+    heard(&manager, "STOPPING=1");
+    assert!(number(&run.ended()["packets_out"]) >= DATAGRAMS);
+}
+
+/// The program at one interface, with its control socket at `socket`.
+fn start_at(gateway: &Namespace, place: &[&str], strategy: &str, socket: &str) -> Run {
+    let mut command = gateway.command(env!("CARGO_BIN_EXE_paceline"));
+    command.current_dir(root()).args(["run", PROGRAM, "--backend", "xdp", "--cores", "1", "--json", "-"]);
+    command.args(place).args(["--strategy", strategy, "--control", socket]);
+    Run::start(command)
+}
+
+/// Datagrams that came from one host to another, each waited for.
+fn one_by_one(from: &Namespace, to: &Namespace, address: &str, ttl: u32) -> u64 {
+    let receiver = to.bound(|| UdpSocket::bind(address));
+    let patience = if ttl == 1 { Duration::from_millis(20) } else { PATIENCE };
+    receiver.set_read_timeout(Some(patience)).expect("a socket");
+    let sender = from.bound(|| UdpSocket::bind("0.0.0.0:0"));
+    sender.set_ttl(ttl).expect("a socket");
+    let mut bytes = [0; 64];
+    let one = |number: &u64| {
+        sender.send_to(&number.to_be_bytes(), address).is_ok() && receiver.recv(&mut bytes).is_ok()
+    };
+    (0..50).filter(one).count() as u64
+}
+
+/// A mirror's program sees all, and the host gets all, what the program would drop, too.
+#[test]
+fn a_mirror_in_the_kernel_leaves_packets_to_the_host() {
+    let Some(lan) = lan("xdp-mirror") else { return };
+    lan.gateway.ip("addr add 192.0.2.254/24 dev in");
+    for strategy in ["scr", "sharded", "shared"] {
+        let run = start_at(&lan.gateway, &["--mirror", "in"], strategy, &lan.socket());
+        assert_eq!(one_by_one(&lan.left, &lan.gateway, "192.0.2.254:7000", 64), 50, "{strategy}");
+        let listener = lan.gateway.bound(|| TcpListener::bind("192.0.2.254:7001"));
+        let address = "192.0.2.254:7001".parse().expect("an address");
+        lan.left.inside(|| TcpStream::connect_timeout(&address, PATIENCE)).expect("the host answers");
+        drop(listener);
+        let told = status(&lan);
+        let (core, interface) = (&told["cores"][0], &told["counters"][0]);
+        assert!(number(&core["forward"]) >= 50 && number(&core["dropped"]) > 0, "{told:#}");
+        assert!(number(&interface["received"]) > 50 && number(&interface["sent"]) == 0, "{told:#}");
+        lan.ctl(&["stop"]);
+        run.ended();
+    }
+}
+
+/// With one arm packets go by the kernel's routes and leave by the same interface; the program decides which do.
+#[test]
+fn a_program_with_one_arm_sends_by_the_kernels_routes() {
+    const SERVER: &str = "198.51.100.21:7000";
+    // Says why, where programs cannot be built.
+    if lan("xdp-arm").is_none() {
+        return;
+    }
+    let Some(mut lab) = Lab::new("xdp-arm") else { return };
+    let (lan, client, gateway, server) =
+        (lab.namespace("lan"), lab.namespace("c"), lab.namespace("g"), lab.namespace("s"));
+    lan.ip("link add br0 type bridge");
+    lan.ip("link set br0 up");
+    for (port, host, number) in [("p0", &client, 1), ("p1", &gateway, 254), ("p2", &server, 21)] {
+        lab.pair((&lan, port), (host, "eth0"));
+        lan.ip(&format!("link set {port} master br0"));
+        host.ip(&format!("addr add 198.51.100.{number}/24 dev eth0"));
+    }
+    assert!(lan.run("ethtool", "-K p1 gro on").status.success());
+    client.ip("route add 198.51.100.21/32 via 198.51.100.254");
+    let folder = Folder::new("xdp-arm");
+    let socket = folder.file("socket");
+    let mut command = gateway.command(env!("CARGO_BIN_EXE_paceline"));
+    command.current_dir(root()).args([
+        "run",
+        PROGRAM,
+        "--backend",
+        "xdp",
+        "--on",
+        "eth0",
+        "--strategy",
+        "scr",
+    ]);
+    let refused = command.output().expect("it runs");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("net.ipv4.conf.eth0.forwarding=1"), "{}", stderr(&refused));
+    gateway.write("/proc/sys/net/ipv4/conf/eth0/forwarding", "1");
+    for which in ["all", "eth0"] {
+        gateway.write(&format!("/proc/sys/net/ipv4/conf/{which}/send_redirects"), "0");
+    }
+    for strategy in ["scr", "sharded", "shared"] {
+        let run = start_at(&gateway, &["--on", "eth0"], strategy, &socket);
+        assert!(client.ping("198.51.100.254", 2), "the host itself is the kernel's");
+        let own = gateway.bound(|| TcpListener::bind("198.51.100.254:7001"));
+        let address = "198.51.100.254:7001".parse().expect("an address");
+        client.inside(|| TcpStream::connect_timeout(&address, PATIENCE)).expect("past the program");
+        drop(own);
+        assert_eq!(one_by_one(&client, &server, SERVER, 64), 50, "{strategy}");
+        assert_eq!(one_by_one(&client, &server, SERVER, 2), 50, "{strategy}: one hop is left");
+        assert_eq!(one_by_one(&client, &server, SERVER, 1), 0, "{strategy}: none is left");
+        // The kernel would forward it, and the program does not.
+        let listener = server.bound(|| TcpListener::bind(SERVER));
+        let address = SERVER.parse().expect("an address");
+        let connected = client.inside(|| TcpStream::connect_timeout(&address, Duration::from_millis(300)));
+        assert!(connected.is_err(), "{strategy}");
+        drop(listener);
+        let output = paceline(&["ctl", "--control", &socket, "status", "--json"]);
+        let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let told = &told["status"];
+        // The first one may wait for a neighbour in the kernel.
+        assert!(number(&told["counters"][0]["sent"]) >= 98, "past the kernel's stack: {told:#}");
+        assert!(number(&told["cores"][0]["transmit_back"]) >= 98, "{told:#}");
+        assert!(number(&told["cores"][0]["dropped"]) > 0, "{told:#}");
+        run.signal("-INT");
+        run.ended();
+    }
+}
+
 /// The kernel closes what a killed process had: the programs are gone with it.
 #[test]
 fn a_run_that_is_killed_leaves_no_program() {
     let Some(lan) = lan("xdp-killed") else { return };
     let run = start(&lan, &["--strategy", "sharded", "--cores", "1"]);
-    let shown =
-        || ["in", "out"].map(|interface| lan.gateway.ip(&format!("-d link show {interface}"))).concat();
-    assert!(shown().contains("xdp"));
+    assert!(programs(&lan).contains("xdp"));
     run.die();
+    has_no_program(&lan);
+}
+
+/// What is said of both interfaces.
+fn programs(lan: &Lan) -> String {
+    ["in", "out"].map(|interface| lan.gateway.ip(&format!("-d link show {interface}"))).concat()
+}
+
+/// The kernel takes a program off a moment after nobody holds it any more.
+fn has_no_program(lan: &Lan) {
     let until = Instant::now() + PATIENCE;
-    while shown().contains("xdp") && Instant::now() < until {
+    while programs(lan).contains("xdp") && Instant::now() < until {
         thread::sleep(Duration::from_millis(10));
     }
-    assert!(!shown().contains("xdp"), "{}", shown());
+    assert!(!programs(lan).contains("xdp"), "{}", programs(lan));
+}
+
+/// What `--on-death` says holds after `kill -9`, for each of its values.
+#[test]
+fn a_killed_run_leaves_what_on_death_says() {
+    const ADDRESS: &str = "192.0.2.2:7009";
+    let Some(lan) = lan("xdp-death") else { return };
+    let Some(file_system) = BpfFileSystem::new(&lan) else { return };
+    let pins = file_system.pins();
+    let start = |strategy: &str, what: &str| {
+        start(&lan, &["--strategy", strategy, "--cores", "1", "--on-death", what, "--pins", &pins])
+    };
+    // A bridge of the kernel would carry what it gets.
+    lan.gateway.ip("link add br0 type bridge");
+    lan.gateway.ip("link set br0 up");
+    ["in", "out"].iter().for_each(|port| drop(lan.gateway.ip(&format!("link set {port} master br0"))));
+    for (strategy, interfaces) in [("sharded", 2), ("scr", 1)] {
+        let run = start(strategy, "pass");
+        assert!(run.said.contains("unless a bridge of the kernel has both"), "{}", run.said);
+        assert_eq!(file_system.names(), 0);
+        assert!(kill(&lan, run, ADDRESS).1 > 0, "the bridge carries on");
+
+        // The kernel takes its time with a process that dies on a busy machine: the fastest is what blocks.
+        let blocks_soon = (0..TRIES).any(|_| {
+            let run = start(strategy, "block");
+            assert_eq!(file_system.names(), interfaces);
+            assert!(passes(&lan, ADDRESS), "it carries on after the one before");
+            let after = kill(&lan, run, ADDRESS).1;
+            assert!(!passes(&lan, ADDRESS), "nothing passes any more");
+            after == 0
+        });
+        assert!(blocks_soon, "nothing arrives after 100 ms");
+    }
+    // One at one interface takes off what one at two left at the other; it passes, so the bridge carries on after it.
+    start("sharded", "block").die();
+    let run = start("scr", "pass");
+    assert_eq!(file_system.names(), 0);
+    assert!(kill(&lan, run, ADDRESS).1 > 0);
+    lan.gateway.ip("link del br0");
+    for strategy in ["sharded", "scr"] {
+        let run = start(strategy, "keep");
+        let (gap, after) = kill(&lan, run, ADDRESS);
+        assert!(gap == Duration::ZERO && after > 0, "the program goes on without a gap: {gap:?}, {after}");
+        // The next one takes over, and a good end leaves nothing.
+        let run = start(strategy, "keep");
+        assert!(passes(&lan, ADDRESS));
+        run.signal("-INT");
+        assert!(number(&run.ended()["packets_out"]) > 0);
+        assert_eq!(file_system.names(), 0);
+        assert!(!passes(&lan, ADDRESS), "nobody else carries anything");
+    }
+    start("scr", "keep").die();
+    assert!(passes(&lan, ADDRESS));
+    let mut unblock = lan.gateway.command(env!("CARGO_BIN_EXE_paceline"));
+    let output = unblock.args(["ctl", "unblock", "in", "--pins", &pins]).output().expect("it starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+    has_no_program(&lan);
+    assert!(!passes(&lan, ADDRESS), "a person takes it off");
 }
 
 /// What a run that does not start says.
@@ -142,13 +407,21 @@ fn a_sequencer_is_not_for_two_queues() {
 fn what_cannot_run_in_the_kernel_is_refused() {
     let lo = ["--inside", "lo", "--outside", "lo"];
     let two = ["--inside", "lo", "--outside", "no-such"];
-    let cases: [(&str, &[&str], &[&str], &str); 7] = [
+    let cases: [(&str, &[&str], &[&str], &str); 10] = [
+        (PROGRAM, &lo, &["--strategy", "scr", "--on-death", "keep"], "one interface, `lo`"),
         (PROGRAM, &lo, &["--strategy", "scr"], "one interface, `lo`"),
         (PROGRAM, &two, &["--strategy", "scr"], "there is no interface `no-such`"),
         (PROGRAM, &two, &["--strategy", "rss"], "a strategy of XDP programs is"),
         (PROGRAM, &two, &[], "a strategy of XDP programs is"),
         (PROGRAM, &two, &["--strategy", "scr", "--record", "x.pcap"], "cannot be used with"),
-        (PROGRAM, &["--mirror", "lo"], &["--strategy", "scr"], "cannot be used with"),
+        (PROGRAM, &["--mirror", "lo"], &["--strategy", "scr", "--on-death", "keep"], "not for a mirror"),
+        (
+            PROGRAM,
+            &["--inside", "lo", "--outside", "lo"],
+            &["--strategy", "scr", "--mode", "route"],
+            "cannot be used with",
+        ),
+        (PROGRAM, &[], &["--strategy", "scr"], "nothing says where packets come from"),
         (PROGRAM, &["--pcap", "captures/edge.pcap"], &["--strategy", "scr"], "cannot be used with"),
     ];
     for (program, place, rest, why) in cases {

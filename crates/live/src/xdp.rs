@@ -49,6 +49,7 @@
 
 mod bound;
 mod grace;
+mod held;
 mod link;
 mod mapping;
 mod options;
@@ -62,7 +63,8 @@ mod steering;
 mod umem;
 
 pub use grace::GracePeriod;
-pub use link::{AttachMode, attach_native};
+pub use held::{Held, Holding};
+pub use link::AttachMode;
 pub use options::{BusyPoll, Mode, SocketOptions};
 pub use pins::Pins;
 pub(crate) use program::HOLDS_TAGS;

@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// A gauge of which nobody knows the value.
+/// A count of which nobody knows the value.
 pub const UNKNOWN: u64 = u64::MAX;
 
 /// What a core counts: published after every batch. All but the last two never run back.
@@ -13,9 +13,9 @@ pub struct CoreCounts {
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
-    /// Batches received.
+    /// Batches received; [`UNKNOWN`] where packets are not worked on in this process.
     pub batches: u64,
-    /// Time spent on packets, without waiting for them, ns.
+    /// Time spent on packets, without waiting for them, ns; [`UNKNOWN`] where packets are not worked on in this process.
     pub busy_ns: u64,
     /// Packets forwarded.
     pub forward: u64,

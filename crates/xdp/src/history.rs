@@ -86,11 +86,11 @@ pub struct Arrival {
 /// ```text
 ///  0        4         5       6      8     16        24       32         34
 ///  | PLHI   | version | zero  | link | seq | time_ns | layout | item_len | ring_items
-///  34           36      38       40        42     44         46     48
-///  | ring_items | count | oldest | replica | port | out_port | zero | ring ...
+///  34           36      38       40        42     44     48
+///  | ring_items | count | oldest | replica | port | turn | ring ...
 /// ```
 ///
-/// `ring` has its slots one after the other; that of packet *s* is *s* mod `ring_items`. `count` of them are valid: those of
+/// `turn` is the packet's number among those of its replica, 0 here. `ring` has its slots one after the other; that of packet *s* is *s* mod `ring_items`. `count` of them are valid: those of
 /// packets `sequence - count` on.
 pub fn prefix(item: &Item, arrival: Arrival, ring: &[u8], count: u16) -> Vec<u8> {
     let slots = ring.len().checked_div(item.bytes).unwrap_or_default() as u64;

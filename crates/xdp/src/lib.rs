@@ -7,6 +7,7 @@
 //! | [`state`] | how tables and registers lie in maps |
 //! | [`clang`] | C to an object |
 //! | [`live`] | an object at interfaces: the sequencer in front, a replica behind each CPU's queue |
+//! | [`meter`] | what a program counts, read while it runs |
 //! | [`trial`] | an object in the kernel beside the interpreter, packet by packet; [`traffic`] has packets for it |
 //! | [`cost`] | what a packet and an item take in the kernel |
 //! | [`verdict`] | whether what left, and the state that is left behind, is what the interpreter says |
@@ -26,6 +27,7 @@ pub mod history;
 pub mod live;
 pub mod load;
 mod map;
+pub mod meter;
 mod names;
 mod parse;
 mod program;

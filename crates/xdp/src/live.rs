@@ -3,20 +3,21 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use aya::maps::{CpuMap, DevMap, MapError};
+use aya::maps::{CpuMap, DevMap, MapError, ProgramArray};
 use aya::programs::ProgramError;
-use live::xdp::attach_native;
+use live::xdp::{Held, Holding, Pins};
 use live::{Interface, Redirected};
 
 use crate::compile::Compiled;
 use crate::history::{Arrival, HEADER_BYTES, MAX_RING_ITEMS, prefix};
 use crate::load::{
-    CORE, FLUSH, LoadError, Loaded, Progress, SEQUENCER, Settings, failed, number, with_causes,
+    CORE, FLUSH, LoadError, Loaded, Progress, SEQUENCER, Settings, WHILE_RUNNING, failed, number, with_causes,
 };
+use crate::meter::Meter;
 use crate::sequencer::most_replicas;
 pub use crate::sequencer::{HEADROOM, WITNESS_BYTES};
 use crate::strategy::Strategy;
@@ -45,8 +46,10 @@ const WITNESS_HEAD: usize = 32;
 pub struct Wiring {
     /// The interfaces whose packets the program gets, each with the program's port of them: 0, or 1. With `scr` it is one.
     pub receives: Vec<(u16, String)>,
-    /// The interface by which the packets of each port leave.
+    /// The interface by which the packets of each port leave; none with [`Way::Mirror`].
     pub sends: Vec<(u16, String)>,
+    /// How packets go on.
+    pub way: Way,
     /// The CPU of each replica. Replicas may share one.
     pub cpus: Vec<u32>,
     /// Packets that the queue of a CPU holds; what comes to a full one is lost.
@@ -57,6 +60,35 @@ pub struct Wiring {
     pub recovers: bool,
     /// Whether packets that leave behind later ones are counted: replicas then write one word for each packet.
     pub counts_order: bool,
+    /// What becomes of packets when this process dies.
+    pub on_death: OnDeath,
+    /// Where what stays then has its name.
+    pub pins: Pins,
+}
+
+/// How packets go on that the program sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    /// Out of the interface of their port, as the program leaves them.
+    #[default]
+    Bridge,
+    /// By the kernel's routes: out of the one interface again, past the kernel's stack where it has a neighbour for them, else by it.
+    /// What goes to the host's own addresses, to groups, or is not IP is the host's, and not the program's.
+    Route,
+    /// Nowhere. The host gets all packets as they came, whatever the program says.
+    Mirror,
+}
+
+/// What becomes of packets when the process of a run dies, by SIGKILL too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDeath {
+    /// The program is gone, and the kernel gets them.
+    #[default]
+    Pass,
+    /// They are dropped, until the next run, or [`Pins::unblock`].
+    Block,
+    /// The program goes on, with its state, until the next run, or [`Pins::unblock`].
+    Keep,
 }
 
 /// Why a program does not run at interfaces.
@@ -94,8 +126,10 @@ pub struct Sequenced {
 pub struct Live<'a> {
     loaded: Loaded<'a>,
     /// They hold the sequencer at its interfaces.
-    links: Vec<OwnedFd>,
+    links: Vec<Held>,
     replicas: u32,
+    /// Its ports that have an interface.
+    ports: Vec<u16>,
     notes: Vec<String>,
 }
 
@@ -125,7 +159,9 @@ impl<'a> Live<'a> {
         cpu_of.resize(MAX_RING_ITEMS as usize + 1, 0);
         let outside =
             receives.iter().find(|(port, _)| *port == 1).map_or(0, |(_, interface)| interface.index);
-        let globals: [(&str, &[u32]); 6] = [
+        let globals: [(&str, &[u32]); 8] = [
+            ("mirrors", &[u32::from(wiring.way == Way::Mirror)]),
+            ("routes", &[u32::from(wiring.way == Way::Route)]),
             ("replicas", &[replicas]),
             ("cpu_of", &cpu_of),
             ("outside", &[outside]),
@@ -137,7 +173,10 @@ impl<'a> Live<'a> {
         let places = wiring.cpus.iter().max().map_or(1, |cpu| cpu + 1);
         let sizes = [("cpus", places), ("witness_map", wiring.witnesses.max(1)), ("sequencer_map", 1)];
         let is_replicated = compiled.strategy == Strategy::Scr;
-        let programs = if is_replicated { vec![CORE, SEQUENCER, FLUSH] } else { vec![CORE, SEQUENCER] };
+        let blocks = wiring.on_death == OnDeath::Block;
+        let more = [(FLUSH, is_replicated), (WHILE_RUNNING, blocks)];
+        let more = more.into_iter().filter(|(_, is_needed)| *is_needed).map(|(name, _)| name);
+        let programs: Vec<&str> = [CORE, SEQUENCER].into_iter().chain(more).collect();
         let settings =
             Settings { replicas, globals: &globals, sizes: &sizes, programs: &programs, is_log_whole: true };
         let mut loaded = Loaded::with(compiled, object, &settings)?;
@@ -155,14 +194,38 @@ impl<'a> Live<'a> {
             set.map_err(|error| failed(&format!("port {port} at {name}"))(&with_causes(&error)))?;
         }
         let program = loaded.program(SEQUENCER)?.fd().map_err(program_failed(SEQUENCER))?;
-        let mut links = Vec::new();
-        for (_, interface) in &receives {
-            links.push(attach_native(program.as_fd(), interface).map_err(failed_io(format!(
-                "cannot attach the sequencer to {}: its driver lacks XDP, or there is a program already",
-                interface.name
-            )))?);
+        let program = program.try_clone().map_err(failed_io(SEQUENCER.to_owned()))?;
+        if blocks {
+            let mut running =
+                ProgramArray::try_from(loaded.map_mut("running")?).map_err(map_failed("what runs"))?;
+            running.set(0, &program, 0).map_err(map_failed("what runs"))?;
         }
-        Ok(Live { loaded, links, replicas, notes })
+        let front = if blocks { WHILE_RUNNING } else { SEQUENCER };
+        let front = loaded.program(front)?.fd().map_err(program_failed(front))?;
+        // What a dead run left where this one gets no packets.
+        let others = sends.iter().filter(|(_, to)| receives.iter().all(|(_, from)| from.index != to.index));
+        for (_, interface) in others {
+            wiring.pins.unblock(&interface.name)?;
+        }
+        let stays = wiring.on_death != OnDeath::Pass;
+        let holding = Holding { stays, sees_all: wiring.way != Way::Route };
+        let attached =
+            |(_, interface): &(u16, Interface)| Held::attach(front.as_fd(), interface, &wiring.pins, holding);
+        let mut links = receives.iter().map(attached).collect::<Result<Vec<Held>, _>>()?;
+        // All of them are there: from here on, whatever happens but a good end.
+        links.iter_mut().for_each(|link| link.outlive(stays));
+        let ports: BTreeSet<u16> =
+            wiring.receives.iter().chain(&wiring.sends).map(|(port, _)| *port).collect();
+        let ports = ports.into_iter().collect();
+        Ok(Live { loaded, links, replicas, ports, notes })
+    }
+
+    /// What reads the counts while packets pass; its ports are those that have an interface.
+    ///
+    /// # Errors
+    /// A map is not as it should be.
+    pub fn meter(&self) -> Result<Meter, LoadError> {
+        Meter::new(&self.loaded, self.replicas, self.ports.clone())
     }
 
     /// What could not be checked at the start, and what to look at.
@@ -222,6 +285,7 @@ impl<'a> Live<'a> {
     /// # Errors
     /// A map cannot be read.
     pub fn stop(&mut self) -> Result<(), LoadError> {
+        self.links.iter_mut().for_each(|link| link.outlive(false));
         self.links.clear();
         self.drain()?;
         if self.loaded.strategy() == Strategy::Scr { self.flush() } else { Ok(()) }

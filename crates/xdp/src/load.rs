@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use aya::maps::Map;
@@ -32,6 +32,9 @@ pub const CORE: &str = "paceline_core";
 
 /// The program of an interface whose packets are replicated.
 pub const SEQUENCER: &str = "paceline_sequencer";
+
+/// The program in front of it, where nothing is to pass once user space is gone.
+pub(crate) const WHILE_RUNNING: &str = "paceline_while_running";
 
 /// The program that steps what a replica has not stepped at the end.
 pub(crate) const FLUSH: &str = "paceline_flush";
@@ -110,6 +113,50 @@ pub struct Progress {
     /// Own packets that it sent by a port behind one that came after them, as far as they were counted. Replicas that send at the
     /// same moment may leave some out.
     pub inversions: u64,
+    /// Bytes of its own packets.
+    pub bytes: u64,
+    /// Own packets that it sent by the port by which they came.
+    pub back: u64,
+    /// Own packets that it dropped, because no interface is at the port by which they were to leave.
+    pub no_port: u64,
+    /// Packets that the full queue of its CPU lost, as far as packets behind them have come.
+    pub lost: u64,
+}
+
+/// Bytes of `struct progress`.
+pub(crate) const PROGRESS_BYTES: usize = 128;
+
+impl Progress {
+    /// Reads `struct progress`.
+    pub(crate) fn read(value: &[u8]) -> Progress {
+        let word = |at: usize| number(&value[at * 8..at * 8 + 8]) as u64;
+        Progress {
+            next: word(0),
+            missed: word(1),
+            packets: word(2),
+            sent: word(3),
+            recovered: word(4),
+            nobody: word(5),
+            waited: word(6),
+            inversions: word(7),
+            bytes: word(8),
+            back: word(9),
+            no_port: word(10),
+            lost: word(11),
+        }
+    }
+
+    /// Own packets that the program dropped.
+    pub fn dropped(&self) -> u64 {
+        self.packets.saturating_sub(self.sent + self.waited + self.no_port)
+    }
+}
+
+impl LoadError {
+    /// Whether the verifier gave up: there were too many ways through a program.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, LoadError::Refused { log, .. } if log.contains("BPF program is too large"))
+    }
 }
 
 /// What is loaded of an object, and with what.
@@ -301,18 +348,7 @@ impl<'a> Loaded<'a> {
     /// # Errors
     /// The map cannot be read.
     pub fn progress(&self, replica: u32) -> Result<Progress, LoadError> {
-        let value = self.read("progress", replica, 64)?;
-        let word = |at: usize| number(&value[at * 8..at * 8 + 8]) as u64;
-        Ok(Progress {
-            next: word(0),
-            missed: word(1),
-            packets: word(2),
-            sent: word(3),
-            recovered: word(4),
-            nobody: word(5),
-            waited: word(6),
-            inversions: word(7),
-        })
+        Ok(Progress::read(&self.read("progress", replica, PROGRESS_BYTES)?))
     }
 
     /// Where the state of a replica is: shared state is there once.
@@ -347,6 +383,22 @@ impl<'a> Loaded<'a> {
     /// A map of the object.
     pub(crate) fn map_mut(&mut self, name: &str) -> Result<&mut Map, LoadError> {
         self.ebpf.map_mut(name).ok_or_else(|| failed(name)(&"the object has no such map"))
+    }
+
+    /// The map of this name, without its `_map`, for another thread to read.
+    pub(crate) fn shared(&self, name: &str) -> Result<OwnedFd, LoadError> {
+        let name = format!("{name}_map");
+        match self.ebpf.map(&name) {
+            Some(Map::Array(data) | Map::PerCpuArray(data)) => {
+                data.fd().as_fd().try_clone_to_owned().map_err(|error| failed(&name)(&error))
+            }
+            _ => Err(failed(&name)(&"the object has no such map")),
+        }
+    }
+
+    /// How muTables lie in their maps, and how many elements these have.
+    pub(crate) fn tables(&self) -> &[TableLayout] {
+        &self.compiled.mu_tables
     }
 
     /// An element of the array map of this name, without its `_map`, as long as it is.

@@ -5,7 +5,9 @@
 
 typedef long long s64;
 
-enum { MAP_DEVMAP = 14, MAP_CPUMAP = 16 };
+enum { MAP_PROG_ARRAY = 3, MAP_DEVMAP = 14, MAP_CPUMAP = 16 };
+/* Of an array map: user space may have its memory mapped. */
+enum { MAP_MMAPABLE = 1 << 10 };
 /* A function of its own, so that the verifier looks at it once. Under a lock it may call static ones alone: it then looks at
  * each call. */
 #ifdef UNDER_LOCK
@@ -21,6 +23,19 @@ struct bpf_spin_lock {
 static long (*const lock)(struct bpf_spin_lock *lock) = (void *)93;
 static long (*const unlock)(struct bpf_spin_lock *lock) = (void *)94;
 
+/* Goes on as another program, and comes back where there is none. */
+static long (*const tail_call)(void *packet, void *programs, u32 which) = (void *)12;
+/* The way of a packet by the kernel's routes and neighbours. */
+struct fib {
+    u8 family, protocol;
+    u16 source_port, destination_port, length;
+    u32 interface, of_family; /* its own, then that of the way; the service or the flow's label */
+    u32 source[4], destination[4];
+    u16 tag_type, tag;
+    u8 source_station[6], destination_station[6];
+} __attribute__((aligned(4)));
+static long (*const fib_lookup)(void *packet, struct fib *fib, int bytes, u32 flags) = (void *)69;
+enum { FAMILY_IPV4 = 2, FAMILY_IPV6 = 10, FIB_FORWARD = 0, FIB_NOT_FORWARDED = 4, FIB_OFF = 5 };
 /* Which CPU this is. */
 static u32 (*const cpu_number)(void) = (void *)8;
 /* Bytes from and to a packet, at any offset: Linux 5.18. */
@@ -97,4 +112,57 @@ INLINE u64 internet_checksum(u64 sum) {
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
     return ~sum & 0xffff;
+}
+
+/* Where a packet goes next, and the time that it has left; a packet that is none of IPv4 or IPv6 to one station, or has no time
+ * left, goes nowhere. */
+enum { NOWHERE = -1 };
+INLINE long way_of(struct xdp_md *ctx, u8 *at, u8 *end, struct fib *fib) {
+    struct ethernet *ethernet = (void *)at;
+    if (at + sizeof *ethernet + sizeof(struct ipv4) > end || ethernet->destination[0] & 1)
+        return NOWHERE;
+    fib->interface = ctx->ingress_ifindex;
+    if (ethernet->type == NET16(TYPE_IPV4)) {
+        struct ipv4 *ip = (void *)(at + sizeof *ethernet);
+        fib->family = FAMILY_IPV4;
+        fib->protocol = ip->protocol;
+        fib->length = NET16(ip->length);
+        fib->of_family = ip->service;
+        fib->source[0] = ip->source;
+        fib->destination[0] = ip->destination;
+        if (ip->ttl <= 1)
+            return NOWHERE;
+    } else if (ethernet->type == NET16(TYPE_IPV6) && at + sizeof *ethernet + sizeof(struct ipv6) <= end) {
+        struct ipv6 *ip = (void *)(at + sizeof *ethernet);
+        fib->family = FAMILY_IPV6;
+        fib->protocol = ip->next;
+        fib->length = NET16(ip->length) + sizeof *ip;
+        fib->of_family = ip->version_class_flow & NET32(0x0fffffff);
+        __builtin_memcpy(fib->source, ip->source, 16);
+        __builtin_memcpy(fib->destination, ip->destination, 16);
+        if (ip->hop_limit <= 1)
+            return NOWHERE;
+    } else {
+        return NOWHERE;
+    }
+    return fib_lookup(ctx, fib, sizeof *fib, 0);
+}
+
+/* Sends a packet whose way is known on its way. */
+INLINE int go(u8 *at, u8 *end, const struct fib *fib) {
+    struct ethernet *ethernet = (void *)at;
+    if (at + sizeof *ethernet + sizeof(struct ipv4) > end)
+        return 0;
+    __builtin_memcpy(ethernet->destination, fib->destination_station, 6);
+    __builtin_memcpy(ethernet->source, fib->source_station, 6);
+    if (fib->family == FAMILY_IPV4) {
+        struct ipv4 *ip = (void *)(at + sizeof *ethernet);
+        /* RFC 1624: the byte of the time is the upper one of its word. */
+        u32 sum = (u32)ip->checksum + NET16(0x0100);
+        ip->checksum = (u16)(sum + (sum >= 0xffff));
+        ip->ttl--;
+    } else if (at + sizeof *ethernet + sizeof(struct ipv6) <= end) {
+        ((struct ipv6 *)(at + sizeof *ethernet))->hop_limit--;
+    }
+    return 1;
 }

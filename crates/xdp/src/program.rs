@@ -48,6 +48,7 @@ pub fn text(
     out.line("");
     crc::write(program, out);
     state::write(program, names, strategy, additions, out);
+    state::traffic(out);
     let hints = &Hints::of(program);
     packet(program, names, hints, strategy, out);
     let mut bodies =
@@ -145,6 +146,8 @@ fn whole(program: &Program, names: &Names, additions: &Additions, out: &mut Writ
     out.line("egress(p, s);");
     out.line(format!("if (p->{spec} == DROP_PORT)"));
     out.line("    return DROP_PORT;");
+    out.line("if (mirrors)");
+    out.line("    return leaves;");
     out.line("compute_checksum(p, s);");
     out.line("deparse(p, end);");
     out.line("return leaves;");
@@ -221,29 +224,76 @@ fn entries(strategy: Strategy, out: &mut Writer<'_>) {
     out.line("TYPE(value, u32);");
     out.line("} ports SEC(\".maps\");");
     out.line("");
+    out.line("// In front of the sequencer, where nothing is to pass once user space is gone: the kernel takes the program out of the map");
+    out.line("// when the last file of it is closed.");
+    out.line("struct {");
+    out.line("NUMBER(type, MAP_PROG_ARRAY);");
+    out.line("NUMBER(max_entries, 1);");
+    out.line("TYPE(key, u32);");
+    out.line("TYPE(value, u32);");
+    out.line("} running SEC(\".maps\");");
+    out.line("SEC(\"xdp\") int paceline_while_running(struct xdp_md *ctx) {");
+    out.line("tail_call(ctx, &running, 0);");
+    out.line("return XDP_DROP;");
+    out.end();
     out.line("// For tests (BPF_PROG_TEST_RUN): a packet with history before it stays as long as it is, and the port by which it");
     out.line("// leaves is written into the header.");
     out.line("SEC(\"xdp\") int paceline_try(struct xdp_md *ctx) {");
     out.line("u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end;");
-    with_history(scr, out);
+    with_history(scr, false, out);
     out.line("u64 leaves = run(&p, &s, packet, end, h.port, h.time_ns);");
     out.line("put16(data + 44, leaves);");
     out.line("return leaves == DROP_PORT ? XDP_DROP : XDP_TX;");
     out.end();
+    out.line("// Numbers of a replica's own packets leave a gap where the full queue of its CPU lost some. One that comes late was counted.");
+    out.line("INLINE void count_lost(struct progress *progress, u32 turn) {");
+    out.line("int gap = turn - (u32)progress->turn;");
+    out.line("if (gap >= 0) {");
+    out.line("progress->lost += gap;");
+    out.line("progress->turn = turn + 1;");
+    out.line("} else if (progress->lost) {");
+    out.line("progress->lost--;");
+    out.line("}");
+    out.end();
     out.line("// Behind a cpumap: one replica, or one shard, on each CPU.");
     out.line("SEC(\"xdp/cpumap\") int paceline_core(struct xdp_md *ctx) {");
     out.line("u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end;");
-    with_history(scr, out);
+    with_history(scr, true, out);
+    out.line("u64 length = end - packet;");
     out.line("u64 leaves = run(&p, &s, packet, end, h.port, h.time_ns);");
     if strategy == Strategy::Shared {
         out.line("see(h.sequence, CAME | STEPPED, p.turn);");
     }
-    out.line("if (leaves == DROP_PORT || adjust_head(ctx, packet - data))");
+    out.line("if (mirrors)");
+    out.line("    s.progress->sent += leaves != DROP_PORT;");
+    out.line("else if (leaves == DROP_PORT)");
     out.line("    return XDP_DROP;");
+    out.line("if (adjust_head(ctx, packet - data))");
+    out.line("    return XDP_DROP;");
+    out.line("if (mirrors)");
+    out.line("    return XDP_PASS;");
+    out.line("if (routes) {");
+    out.line("struct fib next = {};");
+    out.line("data = (u8 *)(u64)ctx->data, end = (u8 *)(u64)ctx->data_end;");
+    out.line("// What has no way by this interface, or waits for a neighbour, the kernel forwards, or says why it does not.");
+    out.line("if (way_of(ctx, data, end, &next) != FIB_FORWARD || next.interface != ctx->ingress_ifindex || !go(data, end, &next)) {");
+    out.line("s.progress->sent++;");
+    out.line("return XDP_PASS;");
+    out.line("}");
+    out.line("leaves = 0; // There is one interface.");
+    out.line("}");
     out.line("long way = redirect_map(&ports, leaves, XDP_DROP);");
     out.line("if (way == XDP_REDIRECT) {");
     out.line("s.progress->sent++;");
+    out.line("s.progress->back += routes || leaves == h.port;");
     out.line("s.progress->inversions += is_behind(leaves, h.sequence);");
+    out.line("struct traffic *traffic = traffic_of(leaves);");
+    out.line("if (traffic) {");
+    out.line("traffic->left++;");
+    out.line("traffic->left_bytes += length;");
+    out.line("}");
+    out.line("} else {");
+    out.line("s.progress->no_port++;");
     out.line("}");
     out.line("return way;");
     out.end();
@@ -276,8 +326,9 @@ fn flush(out: &mut Writer<'_>) {
     out.end();
 }
 
-/// Reads the header, finds the replica's state, replays the items; `packet` is where the packet itself begins.
-fn with_history(scr: bool, out: &mut Writer<'_>) {
+/// Reads the header, finds the replica's state, replays the items; `packet` is where the packet itself begins. In front of a
+/// queue that may be full packets have numbers.
+fn with_history(scr: bool, is_queued: bool, out: &mut Writer<'_>) {
     out.line("struct history h;");
     out.line("struct state s;");
     out.line("if (!read_history(&h, data, end) || !find_state(&s, h.replica))");
@@ -286,10 +337,18 @@ fn with_history(scr: bool, out: &mut Writer<'_>) {
     out.line("if (packet > end)");
     out.line("    return XDP_ABORTED;");
     out.line("s.progress->packets++;");
+    out.line("s.progress->bytes += end - packet;");
+    if is_queued {
+        out.line("count_lost(s.progress, be32(data + 44));");
+    }
     if scr {
         out.line("see(h.sequence, CAME, 0);");
         out.line("int is_ready = recovers ? recover(ctx, &s, &h, packet, end)");
         out.line("                        : catch_up(&s, &h, data + HISTORY_BYTES, end);");
+        if is_queued {
+            out.line("if (is_ready == 2 && mirrors)");
+            out.line("    return adjust_head(ctx, packet - data) ? XDP_DROP : XDP_PASS;");
+        }
         out.line("if (is_ready != 1)");
         out.line("    return is_ready ? XDP_DROP : XDP_ABORTED;");
     }

@@ -31,6 +31,10 @@ pub fn globals(out: &mut Writer<'_>) {
     out.line("const volatile u32 witnesses = 0;");
     out.line("// Whether replicas recover what they lose.");
     out.line("const volatile u32 recovers = 0;");
+    out.line("// Whether the host gets all packets as they came, and nothing is sent.");
+    out.line("const volatile u32 mirrors = 0;");
+    out.line("// Whether packets leave by the kernel's routes; those that are the host's own are not the program's.");
+    out.line("const volatile u32 routes = 0;");
     out.line("// Whether packets that leave behind later ones are counted.");
     out.line("const volatile u32 counts_order = 0;");
 }
@@ -115,20 +119,50 @@ fn header(to: &str, out: &mut Writer<'_>) {
     out.line(format!("put64({to} + 24, LAYOUT);"));
     out.line(format!("put16({to} + 40, replica);"));
     out.line(format!("put16({to} + 42, port);"));
+    out.line(format!("put32({to} + 44, turn);"));
+}
+
+/// Counts a packet that came, and returns where there is no room in front of it: `no_room` is the sequencer's own count.
+fn arrival(front_bytes: &str, no_room: &str, out: &mut Writer<'_>) {
+    out.line("struct traffic *traffic = traffic_of(port);");
+    out.line("if (traffic) {");
+    out.line("traffic->came++;");
+    out.line("traffic->came_bytes += length;");
+    out.line("}");
+    out.line(format!("if (adjust_head(ctx, -{front_bytes})) {{"));
+    out.line("if (traffic)");
+    out.line("    traffic->no_room++;");
+    out.line(no_room);
+    out.line("return mirrors ? XDP_PASS : XDP_DROP;");
+    out.line("}");
+}
+
+/// Leaves to the host what is its own: what goes to one of its addresses, to a group, or is not IP; and all packets of a family that
+/// the kernel does not forward.
+fn own(out: &mut Writer<'_>) {
+    out.line("if (routes) {");
+    out.line("struct fib way = {};");
+    out.line("long found = way_of(ctx, data, end, &way);");
+    out.line("if (found == NOWHERE || found == FIB_NOT_FORWARDED || found == FIB_OFF)");
+    out.line("    return XDP_PASS;");
+    out.line("}");
 }
 
 /// Writes what is in the sequencer's place where no history goes before packets: the header, without items, says when and by
 /// which port a packet came. It may run at several interfaces and queues at once.
 pub fn dispatch(program: &Program, names: &Names, strategy: Strategy, shards: &Shards, out: &mut Writer<'_>) {
+    let by_key = strategy == Strategy::Sharded && !shards.fields.is_empty();
     cpus(out);
     out.line("struct sequencer {");
     out.line("u64 next, unused;");
     out.line(
         "u64 no_room; // packets before which there was no room for the header: dropped, without a number",
     );
+    if by_key {
+        out.line("u64 given[MAX_RING_ITEMS + 1]; // to each shard");
+    }
     out.line("};");
     crate::state::map("sequencer", out);
-    let by_key = strategy == Strategy::Sharded && !shards.fields.is_empty();
     if by_key {
         let values: Vec<_> =
             shards.fields.iter().map(|field| format!("p->{}", names.field(*field))).collect();
@@ -154,28 +188,29 @@ pub fn dispatch(program: &Program, names: &Names, strategy: Strategy, shards: &S
     out.line(
         "u64 port = outside && ctx->ingress_ifindex == outside, length = end - data, time_ns = clock_ns();",
     );
+    own(out);
     if by_key {
         out.line("struct packet p = {};");
         out.line("struct state s = {};");
         out.line("arrive(&p, &s, data, end, port, time_ns);");
         out.line("u64 replica = shard(&p, &s);");
     }
-    out.line("if (adjust_head(ctx, -HISTORY_BYTES)) {");
-    out.line("__sync_fetch_and_add(&q->no_room, 1);");
-    out.line("return XDP_DROP;");
-    out.line("}");
+    arrival("HISTORY_BYTES", "__sync_fetch_and_add(&q->no_room, 1);", out);
     out.line("u64 sequence = __sync_fetch_and_add(&q->next, 1);");
     if !by_key {
         out.line("u64 replica = sequence % replicas;");
     }
     out.line("BOUNDED(replica, MAX_RING_ITEMS);");
+    out.line(match by_key {
+        true => "u64 turn = __sync_fetch_and_add(&q->given[replica], 1);",
+        false => "u64 turn = sequence / replicas;",
+    });
     witness("HISTORY_BYTES", out);
     out.line("data = (u8 *)(u64)ctx->data, end = (u8 *)(u64)ctx->data_end;");
     out.line("if (data + HISTORY_BYTES > end)");
     out.line("    return XDP_ABORTED;");
     header("data", out);
     out.line("put64(data + 32, 0);");
-    out.line("put32(data + 44, 0);");
     out.line("return redirect_map(&cpus, cpu_of[replica], XDP_DROP);");
     out.end();
 }
@@ -207,6 +242,7 @@ pub fn write(item: &Item, out: &mut Writer<'_>) {
     out.line(
         "u64 sequence = q->next, port = outside && ctx->ingress_ifindex == outside, time_ns = clock_ns();",
     );
+    own(out);
     out.line("if (time_ns < q->time_ns)");
     out.line("    time_ns = q->time_ns;");
     out.line("struct packet p = {};");
@@ -215,12 +251,9 @@ pub fn write(item: &Item, out: &mut Writer<'_>) {
     out.line("keep(&p, q->item);");
     out.line("u64 length = end - data;");
     witness("0", out);
-    out.line("if (adjust_head(ctx, -(int)front_bytes)) {");
-    out.line("q->no_room++;");
-    out.line("return XDP_DROP;");
-    out.line("}");
+    arrival("(int)front_bytes", "q->no_room++;", out);
     out.line("u64 count = sequence < ring_items ? sequence : ring_items;");
-    out.line("u32 replica = sequence % replicas & MAX_RING_ITEMS;");
+    out.line("u32 replica = sequence % replicas & MAX_RING_ITEMS, turn = sequence / replicas;");
     header("q->front", out);
     out.line("put16(q->front + 32, ITEM_BYTES);");
     out.line("put16(q->front + 34, ring_items);");

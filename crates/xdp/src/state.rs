@@ -193,17 +193,41 @@ fn progress(out: &mut Writer<'_>) {
     out.line("// How far a replica is: the number of the packet that it expects next, packets that it stepped on without, its own");
     out.line("// packets behind a cpumap, those of them that it sent; items that it took from logs of others, packets that");
     out.line("// no replica knows of, own packets that were dropped, because one before them was not settled yet, and those that");
-    out.line("// were sent behind a later one.");
+    out.line("// were sent behind a later one. Of its own packets, too: their bytes, those sent by the port by which they came, those");
+    out.line("// dropped for want of an interface at their port, those that the full queue of its CPU lost, and the number of the next.");
     out.line("struct progress {");
     out.line("u64 next, missed, packets, sent, recovered, nobody, waited, inversions;");
+    out.line("u64 bytes, back, no_port, lost, turn, unused[3]; // two lines of the cache, which no other CPU writes");
     out.line("};");
     map("progress", out);
 }
 
+/// Writes what each CPU counts of each port of the program.
+pub fn traffic(out: &mut Writer<'_>) {
+    out.line("// What came and left by a port of the program, on one CPU; packets that came and had no room for a header.");
+    out.line("struct traffic {");
+    out.line("u64 came, came_bytes, left, left_bytes, no_room;");
+    out.line("};");
+    out.line("struct {");
+    out.line("NUMBER(type, MAP_PERCPU_ARRAY);");
+    out.line("NUMBER(max_entries, DROP_PORT);");
+    out.line("TYPE(key, u32);");
+    out.line("TYPE(value, struct traffic);");
+    out.line("} traffic_map SEC(\".maps\");");
+    out.line("");
+    out.line("INLINE struct traffic *traffic_of(u32 port) { return map_lookup(&traffic_map, &port); }");
+    out.line("");
+}
+
 /// Writes an array map of structs of this name.
 pub fn map(name: &str, out: &mut Writer<'_>) {
+    map_of(name, &["NUMBER(type, MAP_ARRAY);"], out);
+}
+
+/// Writes a map of structs of this name that has such members, too.
+fn map_of(name: &str, members: &[&str], out: &mut Writer<'_>) {
     out.line("struct {");
-    out.line("NUMBER(type, MAP_ARRAY);");
+    members.iter().for_each(|member| out.line(member));
     out.line("NUMBER(max_entries, 1); // replicas: set where it is loaded");
     out.line("TYPE(key, u32);");
     out.line(format!("TYPE(value, struct {name});"));
@@ -227,7 +251,8 @@ fn mu_table(table: &MuTable, layout: &TableLayout, out: &mut Writer<'_>) {
         "_Static_assert(sizeof(struct {name}_entry) == {}, \"as it is read back\");",
         layout.entry_bytes
     ));
-    map(name, out);
+    // User space reads the first words of a table where they are: a look-up would copy all of it.
+    map_of(name, &["NUMBER(type, MAP_ARRAY);", "NUMBER(map_flags, MAP_MMAPABLE);"], out);
     find(table, layout, out);
     let columns =
         |members: &[Member]| members.iter().map(|member| format!("u64 {}", member.name)).collect::<Vec<_>>();

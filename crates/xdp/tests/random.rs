@@ -153,9 +153,7 @@ fn outcome(seed: u64, strategy: Strategy, plant: &Plant, folder: &Path, took: &m
         Err(LoadError::NoRights(why)) => {
             return Found::Skipped(format!("no rights to load BPF programs: {why}"));
         }
-        Err(LoadError::Refused { log, .. }) if log.contains("BPF program is too large") => {
-            return Found::Refused("the verifier gives up".to_owned());
-        }
+        Err(error) if error.is_too_large() => return Found::Refused("the verifier gives up".to_owned()),
         Err(error) => return Found::Defect(error.to_string()),
     };
     let course = Course { is_lost: &is_lost, ..Course::new(cores, &random.packets) };
@@ -199,6 +197,18 @@ fn all_are_equal(folder: &str, seeds: std::ops::Range<u64>, strategies: &Strateg
 #[test]
 fn some_programs_equal_the_interpreter() {
     all_are_equal("random", 1..5, &|_| &ALL);
+}
+
+/// The verifier once walked each number of logs that lack an item: with ten replicas and more it gave up on these.
+#[test]
+fn many_replicas_that_recover_are_not_too_much_for_the_verifier() {
+    for seed in [3001, 3011] {
+        let tally = run("random-recover", seed..seed + 1, &|_| &ALL[2..], NOTHING);
+        if let Some(why) = &tally.skipped {
+            return eprintln!("skipped: {why}");
+        }
+        assert_eq!(tally.equal(), 1, "seed {seed}: {} {:?}", tally.report(), tally.defects);
+    }
 }
 
 /// Each program under one strategy, so that it takes a minute or two. `PACELINE_PROGRAMS` says how many programs go through all

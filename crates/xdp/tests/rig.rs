@@ -13,10 +13,12 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use live::xdp::Pins;
 use p4::ir::Program;
 use paceline_xdp::Compiled;
-use paceline_xdp::live::{Live, LiveError, Sequenced, Wiring};
+use paceline_xdp::live::{Live, LiveError, OnDeath, Sequenced, Way, Wiring};
 use paceline_xdp::load::{LoadError, Progress};
+use paceline_xdp::meter::Counts;
 use paceline_xdp::verdict::{Came, Verdict, judge};
 
 use crate::lab::{Lab, Namespace};
@@ -48,6 +50,10 @@ pub struct Outcome {
     pub verdict: Verdict,
     pub sequenced: Sequenced,
     pub progress: Vec<Progress>,
+    /// What is counted in the end, of the ports that have an interface.
+    pub counts: Counts,
+    /// What came.
+    pub came: Vec<Came>,
 }
 
 impl Rig {
@@ -100,11 +106,14 @@ impl Rig {
         let wiring = Wiring {
             receives: vec![(0, "m0".to_owned())],
             sends: vec![(1, "m1".to_owned()), (2, "m2".to_owned())],
+            way: Way::Bridge,
             cpus: cpus.to_vec(),
             queue,
             witnesses,
             recovers,
             counts_order: true,
+            on_death: OnDeath::Pass,
+            pins: Pins::default(),
         };
         self.middle.inside(|| Live::start(compiled, object, &wiring))
     }
@@ -144,7 +153,8 @@ impl Rig {
             came.push(live.witness(number)?.expect("all are kept"));
         }
         let verdict = judge(program, live.loaded(), live.replicas(), &came, &left)?;
-        Ok(Outcome { verdict, sequenced, progress: live.progress()? })
+        let counts = live.meter()?.read()?;
+        Ok(Outcome { verdict, sequenced, progress: live.progress()?, counts, came })
     }
 }
 

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `words` | requests and answers, as JSON lines |
 //! | `flow`, `wanted` | a flow as a user writes it; which flows are wanted |
-//! | `subject` | what is controlled: a run |
+//! | `subject`, `replies` | what is controlled: a run of a chain; what it answers |
+//! | `in_kernel` | how a program in the kernel goes on, as data and as text |
 //! | `expiries` | when addresses leave a chain's sets |
 //! | `sets` | addresses that come into a chain's sets and leave them |
 //! | `server` | the run's end |
@@ -14,6 +15,8 @@
 mod client;
 mod expiries;
 mod flow;
+mod in_kernel;
+mod replies;
 mod server;
 mod sets;
 mod streams;
@@ -22,23 +25,15 @@ mod unwritten;
 mod wanted;
 mod words;
 
-use std::env;
-use std::path::PathBuf;
-
 pub use self::client::{ask, follow};
 pub use self::expiries::Changes;
 pub use self::flow::FlowWords;
-pub use self::server::{Control, Hangups};
+pub use self::in_kernel::{CpuStatus, FillStatus, KernelStatus, TableStatus};
+pub use self::server::{Control, Controlled, Hangups, Reply, default_path};
 pub use self::subject::{Subject, external};
 pub use self::unwritten::Unwritten;
 pub use self::wanted::FlowFilter;
 pub use self::words::{
-    COUNT, COUNT_MAX, Line, ListEnd, MEMBERS, MEMBERS_MAX, PER_SECOND, Request, RuleLine, SetStatus,
-    TunableLine, program_of,
+    Answer, COUNT, COUNT_MAX, CoreStatus, InterfaceCounts, Line, ListEnd, MEMBERS, MEMBERS_MAX, PER_SECOND,
+    Request, RuleLine, SetStatus, Status, TunableLine, program_of,
 };
-
-/// Where the socket is if nobody says.
-pub fn default_path() -> PathBuf {
-    let folder = env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
-    folder.map_or_else(|| PathBuf::from("/run"), PathBuf::from).join("paceline.sock")
-}

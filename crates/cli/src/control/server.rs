@@ -1,5 +1,6 @@
 //! The run's end of the control socket.
 
+use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
@@ -10,24 +11,52 @@ use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use nix::sys::stat::{Mode, fchmod};
 
 use super::sets::Expiring;
-use super::streams::Streams;
+use super::streams::{Stream, Streams};
 use super::subject::Subject;
-use super::words::{Answer, REQUEST_MAX, Request, filter_of};
+use super::words::{Answer, REQUEST_MAX, Request};
 use crate::failure::Failure;
 use crate::input::read_text;
 
 /// How long a client that is connected may say nothing: others wait meanwhile.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// Longer than anybody waits, seconds.
-const YEAR: u64 = 366 * 86_400;
+/// What is controlled, and answers requests.
+pub trait Controlled: Send + Sync + 'static {
+    /// Waits until it goes on: a client that asks at once need not ask again.
+    fn wait(&self);
+
+    /// Does what is asked, or says why not.
+    fn reply(self: &Arc<Self>, request: Request) -> Reply;
+
+    /// What ends some of it in time, where something does.
+    fn expiring(self: &Arc<Self>) -> Option<Expiring> {
+        None
+    }
+}
+
+/// Tells lines, one after the other, on a thread of its own.
+type Telling = Box<dyn FnOnce(&mut Stream) -> std::io::Result<()> + Send>;
+
+/// What is said to a request.
+pub enum Reply {
+    /// One answer.
+    Answer(Box<Answer>),
+    /// That all is well, and lines behind it.
+    Lines(Telling),
+}
+
+impl From<Answer> for Reply {
+    fn from(answer: Answer) -> Reply {
+        Reply::Answer(Box::new(answer))
+    }
+}
 
 /// A socket that answers, as long as this is held; then it is gone.
 pub struct Control {
@@ -36,13 +65,13 @@ pub struct Control {
     streams: Arc<Streams>,
     thread: Option<JoinHandle<()>>,
     /// Takes prefixes out of sets when their time is over. It sleeps till then, and ends with the program.
-    expiring: Expiring,
+    expiring: Option<Expiring>,
 }
 
 impl Control {
     /// Makes the socket, with mode 0600, and answers all that may connect. One that is left of a run that died is
     /// replaced.
-    pub fn start(path: &Path, subject: Arc<Subject>) -> Result<Control, Failure> {
+    pub fn start<S: Controlled>(path: &Path, subject: Arc<S>) -> Result<Control, Failure> {
         let listener = listen(path).map_err(|error| {
             let help = match error.kind() {
                 ErrorKind::AddrInUse => {
@@ -52,7 +81,7 @@ impl Control {
             };
             Failure::usage(format!("cannot make the control socket {}: {error}\n{help}", path.display()))
         })?;
-        let expiring = Expiring::start(&subject);
+        let expiring = subject.expiring();
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         let streams = Arc::new(Streams::default());
@@ -68,12 +97,27 @@ impl Control {
         });
         Ok(Control { path: path.to_owned(), is_over, streams, thread: Some(thread), expiring })
     }
+
+    /// Makes the socket that was asked for; else the one where everybody looks, if it is free.
+    pub fn start_at<S: Controlled>(
+        path: Option<&Path>,
+        subject: &Arc<S>,
+    ) -> Result<Option<Control>, Failure> {
+        match Control::start(&path.map_or_else(default_path, Path::to_owned), Arc::clone(subject)) {
+            Ok(control) => Ok(Some(control)),
+            Err(failure) if path.is_some() => Err(failure),
+            Err(failure) => {
+                eprintln!("note: no `paceline ctl` for this run: {failure}");
+                Ok(None)
+            }
+        }
+    }
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        self.expiring.end();
+        self.expiring.iter().for_each(Expiring::end);
         // So that it looks.
         let woken = UnixStream::connect(&self.path).is_ok();
         if let Some(thread) = self.thread.take().filter(|_| woken) {
@@ -82,6 +126,12 @@ impl Drop for Control {
         self.streams.join();
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// Where the socket is if nobody says.
+pub fn default_path() -> PathBuf {
+    let folder = env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
+    folder.map_or_else(|| PathBuf::from("/run"), PathBuf::from).join("paceline.sock")
 }
 
 /// Made beside its place and moved there, so that nobody ever finds it with another mode.
@@ -120,9 +170,9 @@ fn private(path: &Path) -> std::io::Result<UnixListener> {
 }
 
 /// Answers one client, line by line, until it goes or the run ends.
-fn serve(
+fn serve<S: Controlled>(
     stream: UnixStream,
-    subject: &Arc<Subject>,
+    subject: &Arc<S>,
     streams: &Streams,
     is_over: &Arc<AtomicBool>,
 ) -> std::io::Result<()> {
@@ -136,82 +186,14 @@ fn serve(
             break;
         }
         subject.wait();
-        let answer = match serde_json::from_str(&line) {
-            Ok(Request::Status) => Answer { status: subject.status(), ..Answer::done() },
-            Ok(Request::Reload { name, text }) => match subject.reload(&name, &text) {
-                Ok(report) => Answer::reloaded(&report),
-                Err(why) => Answer::refused(why),
-            },
-            Ok(Request::Cores { cores }) => Answer::told(subject.cores(cores)),
-            Ok(Request::Move { entry, core }) => Answer::told(subject.put(entry, core, false)),
-            Ok(Request::Pin { entry, core }) => Answer::told(subject.put(entry, core, true)),
-            Ok(Request::Unpin { entry }) => Answer::told(subject.unpin(entry)),
-            Ok(Request::Why { flow }) => match subject.why(flow.as_ref()) {
-                Ok(why) => Answer { why: Some(Box::new(why)), ..Answer::done() },
-                Err(why) => Answer::refused(why),
-            },
-            Ok(Request::Tune { set }) => match subject.tune(set.as_ref()) {
-                Ok(tunables) => Answer { tunables: Some(tunables), ..Answer::done() },
-                Err(why) => Answer::refused(why),
-            },
-            Ok(Request::Set { name, add, remove, seconds }) => {
-                let lasts = seconds.map(|seconds| Duration::from_secs(seconds.min(YEAR)));
-                match subject.change_set(&name, &add, &remove, lasts) {
-                    Ok((told, report)) => {
-                        let reload = report.and_then(|report| serde_json::to_value(report).ok());
-                        Answer { told: Some(told), reload, ..Answer::done() }
-                    }
-                    Err(why) => Answer::refused(why),
-                }
-            }
-            Ok(Request::Sets { name, most }) => match subject.sets(name.as_deref(), most) {
-                Ok(sets) => Answer { sets: Some(sets), ..Answer::done() },
-                Err(why) => Answer::refused(why),
-            },
-            Ok(Request::Stop) => {
-                subject.progress.stop.store(true, Ordering::Relaxed);
-                Answer::done()
-            }
+        let reply = match serde_json::from_str(&line) {
+            Ok(request) => subject.reply(request),
+            Err(error) => Answer::refused(format!("this is no request: {error}")).into(),
+        };
+        let answer = match reply {
+            Reply::Answer(answer) => answer,
             // Lines follow from a thread of its own, and others are listened to.
-            Ok(Request::Trace { filter, program, count, seconds }) => {
-                let traces = filter_of(&filter, &program).and_then(|filter| subject.trace(filter, count));
-                let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.min(YEAR)));
-                match traces {
-                    Ok(traces) => {
-                        let subject = Arc::clone(subject);
-                        return streams.begin(writer, is_over, move |stream| {
-                            stream.trace(&subject, &traces, count, until)
-                        });
-                    }
-                    Err(why) => Answer::refused(why),
-                }
-            }
-            Ok(Request::Drops { per_second, seconds }) => {
-                let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.min(YEAR)));
-                match subject.tap.start(per_second) {
-                    Ok(tapped) => {
-                        let subject = Arc::clone(subject);
-                        return streams
-                            .begin(writer, is_over, move |stream| stream.drops(&subject, &tapped, until));
-                    }
-                    Err(taken) => Answer::refused(taken),
-                }
-            }
-            Ok(Request::Rules) => match subject.rules() {
-                Ok(rules) => Answer { rules: Some(rules), ..Answer::done() },
-                Err(why) => Answer::refused(why),
-            },
-            Ok(Request::KillFlows { filter }) => Answer::told(subject.kill(&filter)),
-            Ok(Request::Flows { filter, limit }) => match subject.flows(&filter) {
-                Ok((mut flows, wanted)) => {
-                    let subject = Arc::clone(subject);
-                    return streams.begin(writer, is_over, move |stream| {
-                        stream.flows(&subject, &mut flows, &wanted, limit.unwrap_or(u64::MAX))
-                    });
-                }
-                Err(why) => Answer::refused(why),
-            },
-            Err(error) => Answer::refused(format!("this is no request: {error}")),
+            Reply::Lines(tell) => return streams.begin(writer, is_over, tell),
         };
         let mut answer = serde_json::to_string(&answer)?;
         answer.push('\n');
@@ -235,18 +217,25 @@ impl Hangups {
 
     /// Reloads at each, on a thread of its own that ends with the program.
     pub fn reload(self, subject: Arc<Subject>) {
+        self.each(move || {
+            subject.wait();
+            let name = subject.chain.display().to_string();
+            let told = read_text("the chain file", &subject.chain)
+                .map_err(|failure| failure.to_string())
+                .and_then(|text| subject.reload(&name, &text));
+            match told {
+                Ok(report) => report.text(),
+                Err(why) => format!("no reload, the chain before goes on: {why}\n"),
+            }
+        });
+    }
+
+    /// Does this at each, on a thread of its own that ends with the program, and says what came of it.
+    pub fn each(self, what: impl Fn() -> String + Send + 'static) {
         thread::spawn(move || {
             while self.0.wait().is_ok() {
-                subject.wait();
-                let name = subject.chain.display().to_string();
-                let told = read_text("the chain file", &subject.chain)
-                    .map_err(|failure| failure.to_string())
-                    .and_then(|text| subject.reload(&name, &text));
                 // Where standard error is closed nobody reads this.
-                let _ = match told {
-                    Ok(report) => write!(std::io::stderr(), "{}", report.text()),
-                    Err(why) => writeln!(std::io::stderr(), "no reload, the chain before goes on: {why}"),
-                };
+                let _ = write!(std::io::stderr(), "{}", what());
             }
         });
     }

@@ -267,6 +267,7 @@ impl Subject {
             cores,
             counters: self.board.read().into_iter().map(InterfaceCounts::new).collect(),
             unwritten: self.unwritten.read(),
+            kernel: None,
         })
     }
 }

@@ -10,6 +10,7 @@ use live::{InterfaceStatus, Lost};
 use serde::{Deserialize, Serialize};
 
 use super::flow::FlowWords;
+use super::in_kernel::KernelStatus;
 use super::wanted::FlowFilter;
 use crate::input::MAX_TEXT_BYTES;
 
@@ -431,6 +432,9 @@ pub struct Status {
     /// Captures of the run that could not be written, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unwritten: Vec<String>,
+    /// With `--backend xdp`: what else there is to say of a program in the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelStatus>,
 }
 
 /// Entries of the indirection table that went to other cores while packets came.
@@ -519,7 +523,10 @@ impl Status {
             crate::output::plural(self.cores.len() as u64, "core"),
             crate::output::plural(*packets, "packet"),
         );
-        text += &format!("functions: {}\n", functions.join(", "));
+        match &self.kernel {
+            None => text += &format!("functions: {}\n", functions.join(", ")),
+            Some(kernel) => text += &kernel.text(),
+        }
         if *reloads > 0 {
             text += &format!("{} took over so far\n", crate::output::plural(*reloads, "chain"));
         }

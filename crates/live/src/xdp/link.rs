@@ -12,8 +12,6 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::interface::Interface;
-
 /// Where the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachMode {
@@ -62,15 +60,6 @@ pub(super) fn create_behind(program: BorrowedFd<'_>, interface: u32) -> io::Resu
 /// end of the process.
 pub(super) fn create(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io::Result<OwnedFd> {
     attach(LinkCreate { program: program.as_raw_fd() as u32, interface, attach_type: BPF_XDP, flags })
-}
-
-/// Attaches a program to an interface, in its driver. The program comes off when the link is closed: by drop, or by the end
-/// of the process.
-///
-/// # Errors
-/// The kernel, or the driver, refuses it.
-pub fn attach_native(program: BorrowedFd<'_>, interface: &Interface) -> io::Result<OwnedFd> {
-    create(program, interface.index, NATIVE)
 }
 
 fn attach(request: LinkCreate) -> io::Result<OwnedFd> {

@@ -34,7 +34,8 @@ impl Default for Pins {
 /// In the place of a mode: the program behind, in the network stack.
 const GUARD: &str = "guard";
 
-const MODES: [AttachMode; 2] = [AttachMode::Native, AttachMode::Generic];
+/// Where programs may run.
+pub(super) const MODES: [AttachMode; 2] = [AttachMode::Native, AttachMode::Generic];
 
 impl Pins {
     /// In a folder of a BPF file system, which is made when it is needed.
@@ -119,22 +120,21 @@ impl Pins {
         if_nametoindex(interface).map_err(io::Error::from).and_then(link_info::has_program).unwrap_or(false)
     }
 
-    /// Puts a program in the place of the one that a dead process left at the interface, if one did.
-    pub(super) fn take_over<'a>(
+    /// Puts a program in the place of the one that a dead process left at the interface, where that program runs, if one did.
+    pub(super) fn take_over(
         &self,
         interface: &Interface,
-        program: impl Fn(AttachMode) -> BorrowedFd<'a>,
-    ) -> Option<(OwnedFd, AttachMode, Pin)> {
-        MODES.into_iter().find_map(|mode| {
-            let path = self.path(&interface.name, mode);
-            let (link, index) = link::pinned(&path).ok()?;
-            // Of an interface that is gone, whatever has its name now.
-            if index != interface.index || link::update(link.as_fd(), program(mode)).is_err() {
-                let _ = fs::remove_file(&path);
-                return None;
-            }
-            Some((link, mode, Pin { path, outlives: true }))
-        })
+        mode: AttachMode,
+        program: BorrowedFd<'_>,
+    ) -> Option<(OwnedFd, Pin)> {
+        let path = self.path(&interface.name, mode);
+        let (link, index) = link::pinned(&path).ok()?;
+        // Of an interface that is gone, whatever has its name now.
+        if index != interface.index || link::update(link.as_fd(), program).is_err() {
+            let _ = fs::remove_file(&path);
+            return None;
+        }
+        Some((link, Pin { path, outlives: true }))
     }
 
     /// Names a link.

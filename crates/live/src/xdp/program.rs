@@ -17,7 +17,7 @@ use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
 
 use super::bound;
 use super::link::{self, AttachMode};
-use super::pins::Pin;
+use super::pins::{MODES, Pin};
 use super::socket::XdpSocket;
 use super::spread::{Spread, address_key, side_entry};
 use super::steering::{OnDeath, Steered, Steering};
@@ -119,7 +119,11 @@ impl XdpProgram {
         };
         // What a run that died left there.
         let of_mode = |mode| if mode == AttachMode::Native { bound.as_ref() } else { None };
-        let found = steering.pins.take_over(interface, |mode| of_mode(mode).map_or(fd.as_fd(), AsFd::as_fd));
+        let found = MODES.into_iter().find_map(|mode| {
+            let program = of_mode(mode).map_or(fd.as_fd(), AsFd::as_fd);
+            let (link, pin) = steering.pins.take_over(interface, mode, program)?;
+            Some((link, mode, pin))
+        });
         let ((link, mode), found) = match found {
             Some((link, mode, pin)) => ((link, mode), Some(pin)),
             None => (attach(bound.as_ref().map(AsFd::as_fd), fd.as_fd(), interface)?, None),

@@ -64,7 +64,7 @@ families! {
         "";
     BATCHES Counter "paceline_batches_total" ["core"]
         "Batches received, of 1 to 64 packets."
-        "";
+        "This and the next one are absent with `--backend xdp`: a program in the kernel does not say.";
     BUSY Counter "paceline_busy_seconds_total" ["core"]
         "Time spent on packets, without waiting for them."
         "From receiving to edits, and without waiting for room to send. Its rate is the busy share. By the clock on the wall: where the system ran something else meanwhile, that is in it.";

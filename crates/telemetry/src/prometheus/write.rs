@@ -46,9 +46,10 @@ impl Text<'_> {
     fn cores(&mut self) {
         self.each_core(&PACKETS, |core| Some(core.counts.packets));
         self.each_core(&BYTES, |core| Some(core.counts.bytes));
-        self.each_core(&BATCHES, |core| Some(core.counts.batches));
-        self.each_core(&BUSY, |core| Some(core.counts.busy_ns as f64 / 1e9));
-        self.each_core(&QUEUE, |core| Some(core.counts.queue_depth).filter(|depth| *depth != UNKNOWN));
+        let known = |number: u64| Some(number).filter(|number| *number != UNKNOWN);
+        self.each_core(&BATCHES, |core| known(core.counts.batches));
+        self.each_core(&BUSY, |core| known(core.counts.busy_ns).map(|ns| ns as f64 / 1e9));
+        self.each_core(&QUEUE, |core| known(core.counts.queue_depth));
     }
 
     fn verdicts_and_drops(&mut self) {

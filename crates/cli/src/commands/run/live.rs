@@ -160,7 +160,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         unwritten: unwritten.clone(),
         changes: Changes::default(),
     });
-    let _control = control(args.live.control.as_deref(), &subject)?;
+    let _control = Control::start_at(args.live.control.as_deref(), &subject)?;
     hangups.reload(Arc::clone(&subject));
     let cores = plural(plan.cores as u64, "core");
     let line = format!("{} runs, strategy {} on {cores}", chain.name, strategy.name());
@@ -343,6 +343,10 @@ fn blocks(args: &RunArgs, place: &Place<'_>) -> Result<bool, Failure> {
              business\nLeave --socket packet out, or have the kernel pass nothing: sysctl net.ipv4.ip_forward=0 \
              net.ipv6.conf.all.forwarding=0",
         )),
+        Some(OnDeathArg::Keep) => Err(Failure::usage(
+            "--on-death keep is for --backend xdp: packets of a chain are worked on by this program, and by nobody without it\nUse \
+             pass or block.",
+        )),
         Some(OnDeathArg::Block) => {
             Pins::at(&args.live.pins).make().map_err(cannot)?;
             Ok(true)
@@ -358,7 +362,7 @@ fn blocks(args: &RunArgs, place: &Place<'_>) -> Result<bool, Failure> {
 }
 
 /// Why the kernel passes nothing on when it gets the packets.
-fn nothing_passes(way: Way) -> Option<&'static str> {
+pub fn nothing_passes(way: Way) -> Option<&'static str> {
     let forwards = |path: &str| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1");
     match way {
         Way::Mirror => None,
@@ -373,19 +377,6 @@ fn rights_line(kept: &[rights::Capability], confined: rights::Confined) -> Strin
     let kept: Vec<String> = kept.iter().map(ToString::to_string).collect();
     let kept = if kept.is_empty() { "no capabilities for packets".to_owned() } else { kept.join(" ") };
     format!("rights: {kept}, those for sockets for interfaces that come back; {confined}")
-}
-
-/// The control socket that was asked for; else the one where everybody looks, if it is free.
-fn control(path: Option<&Path>, subject: &Arc<Subject>) -> Result<Option<Control>, Failure> {
-    let started = Control::start(&path.map_or_else(default_path, Path::to_owned), Arc::clone(subject));
-    match started {
-        Ok(control) => Ok(Some(control)),
-        Err(failure) if path.is_some() => Err(failure),
-        Err(failure) => {
-            eprintln!("note: no `paceline ctl` for this run: {failure}");
-            Ok(None)
-        }
-    }
 }
 
 fn cannot(error: LiveError) -> Failure {

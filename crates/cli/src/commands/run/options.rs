@@ -84,8 +84,10 @@ impl RunArgs {
 }
 
 /// What a program in the kernel takes; all other options would be taken and mean nothing.
-const IN_KERNEL: [&str; 9] =
-    ["chain", "strategy", "cores", "inside", "outside", "backend", "json", "duration", "recovery"];
+const IN_KERNEL: [&str; 15] = [
+    "chain", "strategy", "cores", "inside", "on", "mirror", "outside", "backend", "json", "duration",
+    "recovery", "metrics", "control", "on_death", "pins",
+];
 
 /// Over a capture, options of live runs would be taken and mean nothing. Names of interfaces have errors of their own.
 fn live_alone(arg: Arg) -> Arg {
@@ -217,8 +219,9 @@ pub struct LiveArgs {
     #[arg(long, value_enum, value_name = "MODE", requires = "inside", default_value = "bridge", help_heading = LIVE)]
     pub mode: ModeArg,
     /// What runs instead of a chain on threads of this program: a P4 program in the kernel. It takes --strategy, --cores,
-    /// --recovery, --json and --duration beside the interfaces. Under scr it gets the packets that come by the one inside alone
-    #[arg(long, value_enum, value_name = "WHERE", requires = "inside", help_heading = LIVE)]
+    /// --recovery, --json, --duration, --metrics, --control, --on-death and --pins beside the interfaces. Under scr it gets the packets that come by
+    /// the one inside alone
+    #[arg(long, value_enum, value_name = "WHERE", help_heading = LIVE)]
     pub backend: Option<BackendArg>,
     /// Look at what an interface receives, and send nothing
     #[arg(long, value_name = "IF", conflicts_with_all = ["inside", "on"], help_heading = LIVE)]
@@ -256,7 +259,7 @@ pub struct LiveArgs {
     /// What becomes of packets when this program dies, by `kill -9` too: by default as `pass`, but for what is said at start
     #[arg(long, value_enum, value_name = "WHAT", help_heading = LIVE)]
     pub on_death: Option<OnDeathArg>,
-    /// Where --on-death block names what stays at the interfaces: a folder of a BPF file system
+    /// Where --on-death block or keep names what stays at the interfaces: a folder of a BPF file system
     #[arg(long, value_name = "FOLDER", default_value = "/sys/fs/bpf/paceline", help_heading = LIVE)]
     pub pins: PathBuf,
     /// Answer `paceline ctl` at this socket [default: $XDG_RUNTIME_DIR/paceline.sock, else /run/paceline.sock, if no other
@@ -299,6 +302,8 @@ pub enum OnDeathArg {
     Pass,
     /// They are dropped, but for those that are this host's own, until the next run, or `paceline ctl unblock`. AF_XDP only
     Block,
+    /// The program goes on with them, until the next run, or `paceline ctl unblock`. With --backend xdp alone
+    Keep,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -28,7 +28,7 @@ pub struct Reading {
 pub struct CoreReading {
     pub packets: f64,
     pub bytes: f64,
-    pub busy_seconds: f64,
+    pub busy_seconds: Option<f64>,
     pub queue: Option<f64>,
     pub drops: f64,
     pub moved_in: f64,
@@ -99,7 +99,7 @@ impl Reading {
         match name.as_str() {
             "paceline_packets_total" => core.packets = *value,
             "paceline_bytes_total" => core.bytes = *value,
-            "paceline_busy_seconds_total" => core.busy_seconds = *value,
+            "paceline_busy_seconds_total" => core.busy_seconds = Some(*value),
             "paceline_queue_depth" => core.queue = Some(*value),
             "paceline_verdicts_total" if sample.label("verdict") == "drop" => core.drops += value,
             "paceline_entries_moved_in_total" => core.moved_in = *value,

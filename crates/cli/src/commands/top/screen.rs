@@ -188,17 +188,21 @@ fn shares(mut room: usize, wanted: &[usize]) -> Vec<usize> {
 
 fn core_row(view: &CoreView) -> Line<'static> {
     let CoreView { core, busy, queue, .. } = view;
-    let filled = (busy * BAR as f64).round() as usize;
+    let filled = (busy.unwrap_or(0.0) * BAR as f64).round() as usize;
     let bar = format!("[{:<BAR$}]", "#".repeat(filled.min(BAR)));
-    let style = if *busy >= NEAR_FULL { Style::new().fg(Color::Red) } else { Style::new().fg(Color::Green) };
+    let share = busy.map_or("   -".to_owned(), |busy| format!("{:>3.0}%", busy * 100.0));
+    let style = if busy.is_some_and(|busy| busy >= NEAR_FULL) {
+        Style::new().fg(Color::Red)
+    } else {
+        Style::new().fg(Color::Green)
+    };
     let moved = format!("{}/{}", short(view.moved_in), short(view.moved_out));
     let queue = queue.map_or("-".to_owned(), short);
     Line::from(vec![
         Span::raw(format!("{core:>4} ")),
         Span::styled(bar, style),
         Span::raw(format!(
-            " {:>3.0}% {:>11} {:>9} {queue:>5} {:>9} {moved:>13} {:>5}",
-            busy * 100.0,
+            " {share} {:>11} {:>9} {queue:>5} {:>9} {moved:>13} {:>5}",
             short(view.packets_per_s),
             short(view.mbit_per_s),
             short(view.drops_per_s),

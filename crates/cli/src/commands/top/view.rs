@@ -33,8 +33,8 @@ pub struct View {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CoreView {
     pub core: usize,
-    /// 0 to 1.
-    pub busy: f64,
+    /// 0 to 1; not known of a program in the kernel.
+    pub busy: Option<f64>,
     pub packets_per_s: f64,
     pub mbit_per_s: f64,
     pub queue: Option<f64>,
@@ -135,7 +135,9 @@ impl CoreView {
         CoreView {
             core,
             // Counters are read a moment after the clock.
-            busy: per_s(now.busy_seconds - before.busy_seconds).clamp(0.0, 1.0),
+            busy: now
+                .busy_seconds
+                .map(|seconds| per_s(seconds - before.busy_seconds.unwrap_or(0.0)).clamp(0.0, 1.0)),
             packets_per_s: per_s(now.packets - before.packets),
             mbit_per_s: per_s(now.bytes - before.bytes) * 8e-6,
             queue: now.queue,
