@@ -24,7 +24,7 @@ function write(id: string, text: string): void {
 class Part {
   private readonly table: Table;
 
-  constructor(private readonly id: string, caption: string, columns: string[], words: number) {
+  constructor(private readonly id: string, caption: string, columns: string[], words: number[]) {
     this.table = new Table(byId(id), caption, columns, words);
   }
 
@@ -35,28 +35,29 @@ class Part {
 }
 
 const parts = {
-  verdicts: new Part("verdicts", "Packets by verdict", ["Verdict", "Packets/s", "Share", "In the run"], 1),
+  verdicts: new Part("verdicts", "Packets by verdict", ["Verdict", "Packets/s", "Share", "In the run"], [0]),
   interfaces: new Part(
     "interfaces",
     "What each interface receives, sends and loses",
     ["Interface", "In, packets/s", "In, bit/s", "Out, packets/s", "Out, bit/s", "Lost/s", "Lost in the run", "Most for"],
-    1,
+    [0],
   ),
-  drops: new Part("drops", "Dropped packets by reason", ["Reason", "By", "Packets/s", "In the run"], 2),
-  functions: new Part("functions", "What reaches each function", ["Function", "Packets/s", "Dropped/s"], 1),
+  drops: new Part("drops", "Dropped packets by reason", ["Reason", "By", "Packets/s", "In the run"], [0, 1]),
+  functions: new Part("functions", "What reaches each function", ["Function", "Packets/s", "Dropped/s"], [0]),
   tables: new Part(
     "tables",
     "How full the fullest core's table is",
     ["Function", "Full", "Until full", "Flows, all cores", "Fullest core", "Room there", "New/s", "Ended/s", "Evicted/s", "Refused/s"],
-    1,
+    [0],
   ),
+  rules: new Part("rules", "How often each rule was the first that fits", ["Rule", "Function", "Per second", "Decided", "Text"], [0, 1, 4]),
   cores: new Part(
     "cores",
     "Load of each core",
     ["Core", "Busy", "Packets/s", "Bit/s", "Dropped/s", "In its queue", "Moved in", "Moved out"],
-    1,
+    [0],
   ),
-  events: new Part("events", "What functions and the strategy count", ["Event", "By", "Per second", "In the run"], 2),
+  events: new Part("events", "What functions and the strategy count", ["Event", "By", "Per second", "In the run"], [0, 1]),
 };
 
 const percentAxis = (height: number): string => `${height}%`;
@@ -114,6 +115,11 @@ function show(view: View): void {
       rate(table.rejected_per_s),
     ]),
   );
+  parts.rules.fill(
+    view.rules.shown.map((one) => [one.rule, one.function, rate(one.per_s), count(one.decided), one.text]),
+  );
+  byId("rules-more").hidden = view.rules.left_out === 0;
+  write("rules-more", `${count(view.rules.left_out)} more rules decide less often; paceline ctl rules shows all.`);
   parts.cores.fill(
     view.cores.map((one) => [
       `core ${one.core}`,

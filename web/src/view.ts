@@ -15,6 +15,7 @@ export interface View {
   interfaces: InterfaceView[];
   drops: { by: string; reason: string; per_s: number; total: number }[];
   functions: { name: string; packets_per_s: number; drops_per_s: number; table: TableView | null }[];
+  rules: { shown: RuleView[]; left_out: number };
   cores: CoreView[];
   told: StrategyView | null;
   events: { by: string; event: string; per_s: number; total: number }[];
@@ -44,6 +45,14 @@ export interface TableView {
   ended_per_s: number;
   evicted_per_s: number;
   rejected_per_s: number;
+}
+
+export interface RuleView {
+  function: string;
+  rule: string;
+  text: string;
+  per_s: number;
+  decided: number;
 }
 
 export interface CoreView {

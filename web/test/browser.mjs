@@ -164,6 +164,8 @@ try {
   await call("Page.navigate", { url });
   await isLoaded;
   await until('document.body?.dataset.state === "live" && document.querySelectorAll("#cores tbody tr").length > 0');
+  // Rules are asked for as soon as somebody looks, and a rate takes two answers.
+  await until('document.querySelector("#rules tbody td:nth-child(3)")?.textContent > "0"');
   const looks = [];
   for (const width of [390, 1280, 1920]) {
     for (const scheme of ["light", "dark"]) {

@@ -11,6 +11,7 @@
 
 mod hosts;
 mod log;
+mod rules;
 mod server;
 mod view;
 mod warnings;
@@ -19,7 +20,7 @@ mod watch;
 pub use hosts::Hosts;
 pub use server::{CLIENTS_MAX, Dashboard};
 pub use view::{
-    CoreView, DropView, EventView, FunctionView, InterfaceView, LogEntry, Point, StrategyView, TableView,
-    Verdict, View,
+    CoreView, DropView, EventView, FunctionView, InterfaceView, LogEntry, Point, RuleView, RulesView,
+    StrategyView, TableView, Verdict, View,
 };
 pub use watch::Watch;

@@ -16,7 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use telemetry::Telemetry;
+use telemetry::{RuleSnapshot, Telemetry};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task;
@@ -99,17 +99,34 @@ impl Drop for Dashboard {
     }
 }
 
-async fn serve(listener: TcpListener, telemetry: &Telemetry, hosts: Hosts, stopped: oneshot::Receiver<()>) {
+async fn serve(
+    listener: TcpListener,
+    telemetry: &Arc<Telemetry>,
+    hosts: Hosts,
+    stopped: oneshot::Receiver<()>,
+) {
     let hall = Arc::new(Hall { hosts, streams: Mutex::default() });
     let mut watch = Watch::default();
     let mut clients = VecDeque::new();
     let mut ticks = time::interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut stopped = pin!(stopped);
+    // Cores are asked what rules decided, and may be slow to answer: in a thread of its own, and while somebody looks.
+    let mut asked: Option<task::JoinHandle<Vec<RuleSnapshot>>> = None;
     loop {
         tokio::select! {
             _ = &mut stopped => break,
-            _ = ticks.tick() => hall.tell(&watch.look(telemetry.snapshot()), &watch),
+            _ = ticks.tick() => {
+                let snapshot = telemetry.snapshot();
+                if let Some(answer) = asked.take_if(|asked| asked.is_finished()) {
+                    watch.look_at_rules(snapshot.elapsed, answer.await.unwrap_or_default());
+                }
+                if asked.is_none() && hall.is_watched() {
+                    let telemetry = Arc::clone(telemetry);
+                    asked = Some(task::spawn_blocking(move || telemetry.rules()));
+                }
+                hall.tell(&watch.look(snapshot), &watch);
+            }
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => admit(&mut clients, stream, &hall),
                 Err(_) => time::sleep(NAP).await,
@@ -202,6 +219,11 @@ impl Hall {
     /// No thread panics while it has them.
     fn streams(&self) -> MutexGuard<'_, Streams> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether anyone listens.
+    fn is_watched(&self) -> bool {
+        !self.streams().open.is_empty()
     }
 
     /// Tells all clients. One that is behind misses it; one that has left is forgotten.

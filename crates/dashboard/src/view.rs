@@ -41,6 +41,8 @@ pub struct View {
     pub drops: Vec<DropView>,
     /// The functions, in the order of the chain.
     pub functions: Vec<FunctionView>,
+    /// What rules of functions decided; none where no function has rules, or nobody looks yet.
+    pub rules: RulesView,
     /// The cores.
     pub cores: Vec<CoreView>,
     /// What the strategy says of itself, where it says something.
@@ -135,6 +137,30 @@ pub struct TableView {
     pub evicted_per_s: f64,
     /// Flows refused in a second, since the table was full.
     pub rejected_per_s: f64,
+}
+
+/// Rules of functions, of firewalls and access lists.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct RulesView {
+    /// Those that decide most, in the order of the chain.
+    pub shown: Vec<RuleView>,
+    /// How many others there are.
+    pub left_out: usize,
+}
+
+/// A rule. It decides where it is the first that fits, of the packets for which rules are asked.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RuleView {
+    /// The function's name.
+    pub function: String,
+    /// Its number in the chain file, or `default`.
+    pub rule: String,
+    /// As the chain file has it.
+    pub text: String,
+    /// Decisions in a second.
+    pub per_s: f64,
+    /// Decisions in the run, or since its rules were changed.
+    pub decided: u64,
 }
 
 /// A core.

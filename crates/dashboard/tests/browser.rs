@@ -74,6 +74,7 @@ fn the_page_is_for_all_screens_eyes_and_keys() {
         "Dropped packets",
         "Functions",
         "Tables of flows",
+        "Rules",
         "Cores",
         "Strategy",
         "Counted events",

@@ -3,12 +3,13 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use paceline_dashboard::{Dashboard, Hosts};
 use telemetry::{
-    CoreCounts, CoreWriter, FunctionCounts, FunctionLayout, InterfaceSnapshot, Layout, StrategySnapshot,
-    Telemetry,
+    CoreCounts, CoreWriter, FunctionCounts, FunctionLayout, InterfaceSnapshot, Layout, RuleSnapshot,
+    StrategySnapshot, Telemetry,
 };
 
 /// How long a test waits for what has to come at once or with the next message.
@@ -18,6 +19,7 @@ pub struct Run {
     pub telemetry: Arc<Telemetry>,
     writers: Vec<CoreWriter>,
     step: u64,
+    rules_asked: Arc<AtomicU64>,
 }
 
 impl Run {
@@ -59,9 +61,28 @@ impl Run {
             moves: 7,
             ..StrategySnapshot::default()
         });
+        // A firewall of many rules, all of which decide more and more.
+        let rules_asked = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&rules_asked);
+        telemetry.tell_rules(move || {
+            let asked = count.fetch_add(1, Ordering::Relaxed) + 1;
+            let text = |number: u64| match number {
+                1 => "accept any from any to any state established,related".to_owned(),
+                _ => format!(
+                    "drop tcp from 2001:db8:1:{number:x}::/64 to any port 22,2222,8022 limit 10/s burst 20"
+                ),
+            };
+            let rule = |number: u64| RuleSnapshot {
+                function: "access-list".to_owned(),
+                rule: number.to_string(),
+                text: text(number),
+                decided: 10_000 * asked / number,
+            };
+            (1..=60).map(rule).collect()
+        });
         let writers = (0..2).map(|core| telemetry.writer(core).expect("a writer")).collect();
         telemetry.begin();
-        let mut run = Run { telemetry, writers, step: 0 };
+        let mut run = Run { telemetry, writers, step: 0, rules_asked };
         run.step();
         run
     }
@@ -93,6 +114,11 @@ impl Run {
             let counts = FunctionCounts { live, capacity: 65_536, created: live, ..counts };
             writer.function(1, &counts, &[0, packets / 20], &[live]);
         }
+    }
+
+    /// How often cores were asked what rules decided.
+    pub fn rules_asked(&self) -> u64 {
+        self.rules_asked.load(Ordering::Relaxed)
     }
 
     pub fn dashboard(&self) -> Dashboard {

@@ -81,6 +81,21 @@ fn messages_come_each_second_and_the_last_one_says_so() {
     assert!(last.contains("\"has_ended\":true") && last.contains("\"packets\":360000"), "{last}");
 }
 
+/// Cores are not asked for what nobody sees.
+#[test]
+fn rules_are_asked_for_while_somebody_looks() {
+    let run = Run::new();
+    let dashboard = run.dashboard();
+    ask(dashboard.address(), &get("/", "localhost"));
+    assert_eq!(run.rules_asked(), 0, "the page alone is no look at the run");
+    let mut messages = Messages::listen(dashboard.address());
+    let with_rules =
+        std::iter::from_fn(|| messages.next()).find(|message| message.contains("\"rule\":\"1\""));
+    let message = with_rules.expect("a message with rules");
+    assert!(message.contains("\"left_out\":10"), "{message}");
+    assert!(run.rules_asked() > 0);
+}
+
 /// Anyone who reaches the port can fill all places, by saying nothing, or by asking and never reading. A client that comes
 /// then is answered all the same, and the run ends at once.
 #[test]

@@ -137,8 +137,12 @@ impl Telemetry {
 
     /// A snapshot with what rules have decided, for which cores are asked: not for a core to call, since it waits for their answers.
     pub fn whole_snapshot(&self) -> Snapshot {
-        let rules = self.rules.get().map_or_else(Vec::new, |rules| (rules.0)());
-        Snapshot { rules, ..self.snapshot() }
+        Snapshot { rules: self.rules(), ..self.snapshot() }
+    }
+
+    /// What rules have decided, for which cores are asked: it waits for their answers. Nothing where no function has rules.
+    pub fn rules(&self) -> Vec<RuleSnapshot> {
+        self.rules.get().map_or_else(Vec::new, |rules| (rules.0)())
     }
 
     /// What has been published by now. Takes memory and time in proportion to the number of counters.
