@@ -2,23 +2,14 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { Chart } from "./chart";
+import { Flows } from "./flows";
 import { count, percent, rate, time } from "./format";
+import { byId, write } from "./page-parts";
 import { Table, type Cell } from "./table";
 import type { Point, View } from "./view";
 
 /** Points that are kept: as many as the server keeps. */
 const POINTS = 600;
-
-function byId(id: string): HTMLElement {
-  const element = document.getElementById(id);
-  if (element === null) throw new Error(`the page has no ${id}`);
-  return element;
-}
-
-function write(id: string, text: string): void {
-  const element = byId(id);
-  if (element.textContent !== text) element.textContent = text;
-}
 
 /** A section with a table; it is shown from the first row on. */
 class Part {
@@ -63,6 +54,8 @@ const parts = {
 const percentAxis = (height: number): string => `${height}%`;
 const rates = new Chart(byId("rates"), [{ colour: "--first", isDashed: false }, { colour: "--second", isDashed: true }], rate, null);
 const load = new Chart(byId("load"), [{ colour: "--first", isDashed: false }], percentAxis, 100);
+
+const flows = new Flows();
 
 /** The run's seconds in the newest message; 0 before the first one. */
 let seen = 0;
@@ -132,6 +125,7 @@ function show(view: View): void {
       count(one.moved_out),
     ]),
   );
+  flows.heed(view.offers.includes("flows"), view.seconds, view.has_ended);
   showStrategy(view);
   parts.events.fill(view.events.map(({ event, by, per_s, total }) => [event, by, rate(per_s), count(total)]));
   showLog(view);

@@ -1,4 +1,4 @@
-// What the server tells: a message of /events, as docs/web.schema.json has it.
+// What the server tells: messages of /events and /flows, as docs/web.schema.json and docs/web-flows.schema.json have them.
 
 export interface View {
   paceline: string;
@@ -6,6 +6,7 @@ export interface View {
   strategy: string;
   seconds: number;
   has_ended: boolean;
+  offers: string[];
   headline: string;
   warnings: string[];
   packets: number;
@@ -85,4 +86,24 @@ export interface Point {
   packets_per_s: number;
   drops_per_s: number;
   busiest: number;
+}
+
+export interface FlowsView {
+  seconds: number;
+  took_seconds: number;
+  core_percent: number;
+  seen: number;
+  has_rates: boolean;
+  flows: FlowView[];
+  error: string | null;
+}
+
+export interface FlowView {
+  function: string;
+  key: string;
+  core: number | null;
+  packets_per_s: number | null;
+  bits_per_s: number | null;
+  packets: number;
+  bytes: number | null;
 }

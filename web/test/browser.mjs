@@ -128,6 +128,17 @@ function unnamed() {
   return found;
 }
 
+/** Clicks where an element is, as a mouse does. */
+async function click(id) {
+  const [x, y] = await evaluate(`(() => {
+    const element = document.getElementById("${id}");
+    element.scrollIntoView({ block: "center" });
+    const box = element.getBoundingClientRect();
+    return [box.x + box.width / 2, box.y + box.height / 2];
+  })()`);
+  for (const type of ["mousePressed", "mouseReleased"]) await call("Input.dispatchMouseEvent", { type, x, y, button: "left", clickCount: 1 });
+}
+
 const inPage = (check) => evaluate(`(${check})()`);
 
 /** The order in which the Tab key comes by, and whether each stop can be seen. */
@@ -166,6 +177,13 @@ try {
   await until('document.body?.dataset.state === "live" && document.querySelectorAll("#cores tbody tr").length > 0');
   // Rules are asked for as soon as somebody looks, and a rate takes two answers.
   await until('document.querySelector("#rules tbody td:nth-child(3)")?.textContent > "0"');
+  // What people click.
+  await click("flows-toggle");
+  await until('document.querySelector("#flows-list tbody td")?.textContent > "0" && document.getElementById("flows-about").textContent.endsWith("of a core.")');
+  const flow = 'document.querySelector("#flows-list tbody th").textContent';
+  const by_packets = await evaluate(flow);
+  await evaluate('document.getElementById("flows-order").value = "bits"; document.getElementById("flows-order").dispatchEvent(new Event("change"))');
+  const by_bits = await evaluate(flow);
   const looks = [];
   for (const width of [390, 1280, 1920]) {
     for (const scheme of ["light", "dark"]) {
@@ -200,6 +218,7 @@ try {
     looks,
     unnamed: await inPage(unnamed),
     keys: await keys(),
+    flows: { by_packets, by_bits, about: await evaluate('document.getElementById("flows-about").textContent') },
     charts: await evaluate('document.querySelectorAll(".chart canvas").length'),
   };
   // The test that started this ends the run when it reads this line.

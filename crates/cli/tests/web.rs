@@ -18,9 +18,13 @@ pub struct Messages(BufReader<TcpStream>);
 
 impl Messages {
     pub fn listen(address: &str) -> Messages {
+        Messages::of(address, "/events")
+    }
+
+    pub fn of(address: &str, path: &str) -> Messages {
         let mut stream = TcpStream::connect(address).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a bounded wait");
-        write!(stream, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").expect("it reads");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").expect("it reads");
         Messages(BufReader::new(stream))
     }
 

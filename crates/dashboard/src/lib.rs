@@ -3,13 +3,18 @@
 //! ```text
 //!  Telemetry ── snapshot, once a second ──► Watch ──► View ── JSON ──► GET /events: server-sent events
 //!                                                                      GET /: the page, one file
+//!  Inspect ◄── questions, while somebody wants to see the answers ──────  GET /flows: the fastest flows
 //! ```
 //!
 //! [`Dashboard`] is the server. It has one thread, which reads what the cores publish ([`telemetry`]) and answers all
-//! clients: no core waits for it, and no client can hold a run up. A [`View`] is all that the page shows, with rates and
+//! clients: no core waits for it, and no client can hold a run up. What is asked of the run itself ([`Inspect`]) waits in threads of its own. A [`View`] is all that the page shows, with rates and
 //! sentences worked out here, so that the page only draws. The page is built from `web/` and checked in as `page.html`.
 
+mod content;
+mod flows;
+mod hall;
 mod hosts;
+mod inspect;
 mod log;
 mod rules;
 mod server;
@@ -18,9 +23,10 @@ mod warnings;
 mod watch;
 
 pub use hosts::Hosts;
+pub use inspect::{Flow, Inspect, Portion};
 pub use server::{CLIENTS_MAX, Dashboard};
 pub use view::{
-    CoreView, DropView, EventView, FunctionView, InterfaceView, LogEntry, Point, RuleView, RulesView,
-    StrategyView, TableView, Verdict, View,
+    CoreView, DropView, EventView, FlowView, FlowsView, FunctionView, InterfaceView, LogEntry, Point,
+    RuleView, RulesView, StrategyView, TableView, Verdict, View,
 };
 pub use watch::Watch;

@@ -23,6 +23,8 @@ pub struct View {
     pub seconds: f64,
     /// Whether the run is over: no message follows.
     pub has_ended: bool,
+    /// What the page can ask the run for: `flows` is `GET /flows`.
+    pub offers: Vec<String>,
     /// Rate, verdict, and what drops most, in a sentence or two.
     pub headline: String,
     /// What is wrong now, a sentence each; none if nothing is.
@@ -246,4 +248,43 @@ pub struct Point {
     pub drops_per_s: f64,
     /// Busy share of the busiest core, 0 to 1.
     pub busiest: f64,
+}
+
+/// A message of `GET /flows`: the flows with the highest rates, at the end of a look at all of them.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(title = "A message of GET /flows")]
+pub struct FlowsView {
+    /// When the look ended: seconds since the run began.
+    pub seconds: f64,
+    /// How long it took.
+    pub took_seconds: f64,
+    /// What it costs until the next one begins, percent of a core: what cores did, and what the page's own thread did.
+    pub core_percent: f64,
+    /// Flows that were looked at: those of functions that count packets.
+    pub seen: u64,
+    /// Whether rates are known: they are of the time between two looks.
+    pub has_rates: bool,
+    /// The first 20 by packets, and the first 20 of the others by bytes; in the order of packets.
+    pub flows: Vec<FlowView>,
+    /// Why there is no list, or a part of one; `null` if it is whole.
+    pub error: Option<String>,
+}
+
+/// A flow of a function that counts its packets.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct FlowView {
+    /// The function's name.
+    pub function: String,
+    /// The flow's key, as `ctl flows` has it.
+    pub key: String,
+    /// The core that has it; `null` where all cores have it, or each has a replica.
+    pub core: Option<usize>,
+    /// Packets in a second, since the look before; `null` at the first look.
+    pub packets_per_s: Option<f64>,
+    /// Bits in a second; `null` at the first look, and where the function counts no bytes.
+    pub bits_per_s: Option<f64>,
+    /// Packets so far.
+    pub packets: u64,
+    /// Bytes so far; `null` where the function counts none.
+    pub bytes: Option<u64>,
 }

@@ -128,6 +128,7 @@ fn view(rates: &Rates<'_>, growth: &Rates<'_>, now: &Snapshot) -> View {
         strategy: now.layout.strategy.clone(),
         seconds: tenths(now.elapsed.as_secs_f64()),
         has_ended: false,
+        offers: Vec::new(),
         headline: String::new(),
         warnings: Vec::new(),
         packets: sum(now, |counts| counts.packets),

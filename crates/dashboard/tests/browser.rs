@@ -74,6 +74,7 @@ fn the_page_is_for_all_screens_eyes_and_keys() {
         "Dropped packets",
         "Functions",
         "Tables of flows",
+        "Top flows",
         "Rules",
         "Cores",
         "Strategy",
@@ -82,6 +83,13 @@ fn the_page_is_for_all_screens_eyes_and_keys() {
     ];
     assert_eq!(sections, expected.map(Value::from));
     assert_eq!(report["charts"], 2);
+    let flows = &report["flows"];
+    assert!(flows["by_packets"].as_str().is_some_and(|key| key.contains(":5:0]")), "{flows:#}");
+    assert!(flows["by_bits"].as_str().is_some_and(|key| key.contains(":5:12b]")), "{flows:#}");
+    assert!(
+        flows["about"].as_str().is_some_and(|about| about.starts_with("300 flows looked through in ")),
+        "{flows:#}"
+    );
     let keys = list(&report["keys"]);
     let places: Vec<u64> = keys.iter().filter_map(|key| key["place"].as_u64()).collect();
     assert!(

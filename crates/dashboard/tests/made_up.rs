@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use paceline_dashboard::{Dashboard, Hosts};
+use paceline_dashboard::{Dashboard, Flow, Hosts, Inspect, Portion};
 use telemetry::{
     CoreCounts, CoreWriter, FunctionCounts, FunctionLayout, InterfaceSnapshot, Layout, RuleSnapshot,
     StrategySnapshot, Telemetry,
@@ -20,6 +20,35 @@ pub struct Run {
     writers: Vec<CoreWriter>,
     step: u64,
     rules_asked: Arc<AtomicU64>,
+    pub asked: Arc<Asked>,
+}
+
+/// What the page asked of the run.
+#[derive(Default)]
+pub struct Asked {
+    /// Looks through all flows.
+    pub looks: AtomicU64,
+}
+
+impl Inspect for Asked {
+    /// 300 flows, the rates of which fall from the first to the last.
+    fn flows(&self, see: &mut dyn FnMut(Portion) -> bool) -> Result<(), String> {
+        let look = self.looks.fetch_add(1, Ordering::Relaxed) + 1;
+        let flow = |number: u64| Flow {
+            function: "flow-statistics".to_owned(),
+            key: format!("tcp [2001:db8:1:2:3:4:5:{number:x}]:40000 > [2001:db8:ffff:ffff::1]:443"),
+            core: Some(number as usize % 2),
+            packets: look * (100_000 - 100 * number),
+            bytes: Some(look * (700_000 + 1_000 * number)),
+        };
+        for portion in 0..3 {
+            let flows = (100 * portion..100 * (portion + 1)).map(flow).collect();
+            if !see(Portion { flows, worked: Duration::from_micros(30 * portion) }) {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Run {
@@ -82,7 +111,7 @@ impl Run {
         });
         let writers = (0..2).map(|core| telemetry.writer(core).expect("a writer")).collect();
         telemetry.begin();
-        let mut run = Run { telemetry, writers, step: 0, rules_asked };
+        let mut run = Run { telemetry, writers, step: 0, rules_asked, asked: Arc::default() };
         run.step();
         run
     }
@@ -123,7 +152,16 @@ impl Run {
 
     pub fn dashboard(&self) -> Dashboard {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        Dashboard::on(listener, Arc::clone(&self.telemetry), Hosts::of("127.0.0.1:0")).expect("a dashboard")
+        let inspect: Arc<dyn Inspect> = Arc::clone(&self.asked) as _;
+        let telemetry = Arc::clone(&self.telemetry);
+        Dashboard::on(listener, telemetry, Hosts::of("127.0.0.1:0"), Some(inspect)).expect("a dashboard")
+    }
+
+    /// A page that shows counters alone.
+    pub fn plain_dashboard(&self) -> Dashboard {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let telemetry = Arc::clone(&self.telemetry);
+        Dashboard::on(listener, telemetry, Hosts::of("127.0.0.1:0"), None).expect("a dashboard")
     }
 }
 
@@ -151,7 +189,11 @@ pub struct Messages {
 
 impl Messages {
     pub fn listen(address: SocketAddr) -> Messages {
-        let stream = connect(address, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        Messages::of(address, "/events")
+    }
+
+    pub fn of(address: SocketAddr, path: &str) -> Messages {
+        let stream = connect(address, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
         Messages { stream, read: String::new() }
     }
 

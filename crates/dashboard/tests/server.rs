@@ -2,9 +2,11 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use paceline_dashboard::CLIENTS_MAX;
+use serde_json::Value;
 
 use super::made_up::{Messages, Run, ask, connect};
 
@@ -47,7 +49,7 @@ fn what_is_not_there_and_who_is_not_meant_is_refused() {
         ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n".to_owned(), "405 "),
         (
             "OPTIONS /events HTTP/1.1\r\nHost: localhost\r\nOrigin: http://a.example\r\n\r\n".to_owned(),
-            "405 ",
+            "403 ",
         ),
         ("\u{1}\u{2}\r\n\r\n".to_owned(), "400 "),
     ];
@@ -94,6 +96,80 @@ fn rules_are_asked_for_while_somebody_looks() {
     let message = with_rules.expect("a message with rules");
     assert!(message.contains("\"left_out\":10"), "{message}");
     assert!(run.rules_asked() > 0);
+}
+
+#[test]
+fn flows_are_looked_for_while_somebody_wants_to_see_them() {
+    let run = Run::new();
+    let dashboard = run.dashboard();
+    let looks = || run.asked.looks.load(Ordering::Relaxed);
+    assert!(
+        Messages::listen(dashboard.address())
+            .next()
+            .is_some_and(|view| view.contains("\"offers\":[\"flows\"]"))
+    );
+    assert_eq!(looks(), 0, "nobody wants flows");
+    let mut messages = Messages::of(dashboard.address(), "/flows");
+    let first: Value = serde_json::from_str(&messages.next().expect("a look")).expect("JSON");
+    assert_eq!((&first["seen"], &first["has_rates"]), (&300.into(), &false.into()), "{first:#}");
+    let second: Value = serde_json::from_str(&messages.next().expect("another")).expect("JSON");
+    let flows = second["flows"].as_array().expect("flows");
+    assert_eq!(flows.len(), 40, "the first by packets and the first by bytes");
+    assert!(flows[0]["packets_per_s"].as_f64() > flows[1]["packets_per_s"].as_f64(), "{second:#}");
+    assert!(second["core_percent"].as_f64() <= Some(1.0), "{second:#}");
+    // Many who want flows are one who asks.
+    let others: Vec<Messages> =
+        (0..CLIENTS_MAX - 1).map(|_| Messages::of(dashboard.address(), "/flows")).collect();
+    let before = looks();
+    assert!(messages.next().is_some() && messages.next().is_some());
+    assert!(looks() - before <= 4, "{} looks while two were told", looks() - before);
+    drop((messages, others));
+    // The thread that looks ends; the next who wants some starts another.
+    let mut again = Messages::of(dashboard.address(), "/flows");
+    assert!(again.next().is_some());
+    drop(dashboard);
+    assert!(again.next().is_none(), "the stream ends with the run");
+    let plain = run.plain_dashboard();
+    assert!(Messages::listen(plain.address()).next().is_some_and(|view| view.contains("\"offers\":[]")));
+    assert!(ask(plain.address(), &get("/flows", "localhost")).0.starts_with("HTTP/1.1 404 "));
+}
+
+/// A browser says of which site the page is that asks; other programs say nothing.
+#[test]
+fn pages_of_other_sites_start_nothing() {
+    let run = Run::new();
+    let dashboard = run.dashboard();
+    let with = |path: &str, header: &str| {
+        let (head, _) = ask(
+            dashboard.address(),
+            &format!("GET {path} HTTP/1.1\r\nHost: localhost:80\r\n{header}\r\n\r\n"),
+        );
+        head.lines().next().unwrap_or_default().to_owned()
+    };
+    for header in [
+        "Sec-Fetch-Site: cross-site",
+        "Sec-Fetch-Site: same-site",
+        "Origin: http://evil.example",
+        "Origin: http://localhost:81",
+        "Origin: null",
+    ] {
+        for path in ["/events", "/flows"] {
+            assert_eq!(with(path, header), "HTTP/1.1 403 Forbidden", "{header}");
+        }
+    }
+    assert_eq!(run.asked.looks.load(Ordering::Relaxed), 0);
+    assert_eq!(
+        with("/", "Sec-Fetch-Site: cross-site"),
+        "HTTP/1.1 200 OK",
+        "a link to the page is none of that"
+    );
+    let own = connect(
+        dashboard.address(),
+        "GET /events HTTP/1.1\r\nHost: localhost:80\r\nOrigin: http://localhost:80\r\nSec-Fetch-Site: same-origin\r\n\r\n",
+    );
+    let mut head = [0; 15];
+    (&own).read_exact(&mut head).expect("an answer");
+    assert_eq!(&head, b"HTTP/1.1 200 OK");
 }
 
 /// Anyone who reaches the port can fill all places, by saying nothing, or by asking and never reading. A client that comes

@@ -63,7 +63,7 @@ pub fn external(chain: &Chain, guards_host: bool) -> ExternalAddresses {
 }
 
 /// The time, as packets are stamped on interfaces: ns since 1970.
-fn now_ns() -> u64 {
+pub(super) fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 

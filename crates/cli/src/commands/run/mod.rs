@@ -78,7 +78,7 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     let server = args.metrics.as_ref().zip(telemetry.as_ref());
     // Ends with the run.
     let _server = server.map(|(address, telemetry)| serve(address, telemetry)).transpose()?;
-    let _page = args.web.serve(listener, telemetry.as_ref())?;
+    let _page = args.web.serve(listener, telemetry.as_ref(), None)?;
     let timeline = Page::follow(document.as_ref(), telemetry.as_ref());
     let progress = interruptible(telemetry);
     let tracer = tracer.map(|tracer| tracer.begin(&plan, &progress)).transpose()?;

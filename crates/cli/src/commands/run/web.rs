@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use clap::Args;
-use dashboard::{Dashboard, Hosts};
+use dashboard::{Dashboard, Hosts, Inspect};
 use telemetry::Telemetry;
 
 use crate::args::Address;
@@ -16,7 +16,8 @@ pub struct WebArgs {
     /// that other machines reach take --web-anyone
     #[arg(long, value_name = "HOST:PORT")]
     pub web: Option<Address>,
-    /// Let other machines look, too: anyone who reaches the address can read the page. There is no password and no TLS
+    /// Let other machines look, too: anyone who reaches the address can read the page, which then shows
+    /// counters alone, and no flows. There is no password and no TLS
     #[arg(long, requires = "web")]
     pub web_anyone: bool,
 }
@@ -34,17 +35,22 @@ impl WebArgs {
         address.listen("show a page", "127.0.0.1:8080").map(Some)
     }
 
-    /// Answers each client that connects to `listener`, as long as what it returns is held, and says where.
+    /// Answers each client that connects to `listener`, as long as what it returns is held, and says where. What the page asks beside
+    /// counters goes to `inspect`.
     pub fn serve(
         &self,
         listener: Option<TcpListener>,
         telemetry: Option<&Arc<Telemetry>>,
+        inspect: Option<Arc<dyn Inspect>>,
     ) -> Result<Option<Dashboard>, Failure> {
         let (Some(listener), Some(telemetry), Some(address)) = (listener, telemetry, &self.web) else {
             return Ok(None);
         };
         let hosts = Hosts::of(&address.to_string());
-        let dashboard = Dashboard::on(listener, Arc::clone(telemetry), hosts).map_err(Failure::defect)?;
+        // Flows say who talks with whom, which is not for all who may know how much there is.
+        let inspect = inspect.filter(|_| !self.web_anyone);
+        let dashboard =
+            Dashboard::on(listener, Arc::clone(telemetry), hosts, inspect).map_err(Failure::defect)?;
         eprintln!("page at http://{}/", dashboard.address());
         Ok(Some(dashboard))
     }

@@ -1,0 +1,208 @@
+//! What all clients share: who may ask, what is answered, and who listens.
+
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderMap, HeaderValue, ORIGIN};
+use hyper::{Method, Request, Response, StatusCode};
+use telemetry::Telemetry;
+use tokio::sync::mpsc;
+
+use crate::content::{Content, Lease, events, message, text, whole};
+use crate::flows;
+use crate::hosts::Hosts;
+use crate::inspect::Inspect;
+use crate::view::{FlowsView, View};
+use crate::watch::Watch;
+
+/// Messages that wait for a slow client; it misses those that come meanwhile.
+const MESSAGES: usize = 4;
+
+const PAGE: &str = include_str!("page.html");
+
+/// What the page may do: run its own script and style, by their hashes, and ask this server. Made with the page.
+const POLICY: &str = include_str!("page.csp");
+
+/// What all clients share.
+pub(crate) struct Hall {
+    hosts: Hosts,
+    telemetry: Arc<Telemetry>,
+    /// Whom questions of the page go to; `None` where it shows counters alone.
+    inspect: Option<Arc<dyn Inspect>>,
+    streams: Mutex<Streams>,
+    flows: Mutex<FlowStreams>,
+    is_over: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Streams {
+    /// What a new client is told first; nothing before the first look, and at the end.
+    first: Option<View>,
+    open: Vec<mpsc::Sender<Bytes>>,
+}
+
+/// Who wants to see flows, and the thread that looks for them.
+#[derive(Debug, Default)]
+struct FlowStreams {
+    open: Vec<mpsc::Sender<Bytes>>,
+    is_followed: bool,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hall {
+    pub(crate) fn new(hosts: Hosts, telemetry: Arc<Telemetry>, inspect: Option<Arc<dyn Inspect>>) -> Hall {
+        let (streams, flows) = Default::default();
+        Hall { hosts, telemetry, inspect, streams, flows, is_over: AtomicBool::new(false) }
+    }
+
+    /// Whether anyone listens to what the page shows.
+    pub(crate) fn is_watched(&self) -> bool {
+        !lock(&self.streams).open.is_empty()
+    }
+
+    /// What the page can ask for.
+    pub(crate) fn offers(&self) -> Vec<String> {
+        self.inspect.iter().map(|_| "flows".to_owned()).collect()
+    }
+
+    /// Tells all clients. One that is behind misses it; one that has left is forgotten.
+    pub(crate) fn tell(&self, view: &View, watch: &Watch) {
+        let mut streams = lock(&self.streams);
+        // All the points are written out for a client that asks, and not each second.
+        let points = || View { points: watch.points(), ..view.clone() };
+        streams.first = (!view.has_ended).then(points);
+        tell(&mut streams.open, &message(view));
+        // A look at flows may take longer than a client is waited for: a comment says that it goes on.
+        tell(&mut lock(&self.flows).open, &Bytes::from_static(b":\n\n"));
+    }
+
+    /// Has all streams end behind their last message.
+    pub(crate) fn close(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        lock(&self.streams).open.clear();
+        lock(&self.flows).open.clear();
+    }
+
+    /// Waits for the threads that ask the run. They end soon after it has.
+    pub(crate) fn join(&self) {
+        let thread = mem::take(&mut lock(&self.flows).thread);
+        thread.into_iter().for_each(|thread| drop(thread.join()));
+    }
+
+    pub(crate) fn answer(self: &Arc<Self>, request: &Request<Incoming>, lease: &Lease) -> Response<Content> {
+        let mut response = match self.refusal(request.headers()) {
+            Some(refusal) => refusal,
+            None => match (request.method(), request.uri().path()) {
+                (&(Method::GET | Method::HEAD), "/") => {
+                    whole(StatusCode::OK, "text/html; charset=utf-8", PAGE)
+                }
+                (_, "/events" | "/flows") if is_from_elsewhere(request.headers()) => {
+                    text(StatusCode::FORBIDDEN, "another page asks, which is none of its business\n")
+                }
+                (&Method::GET, "/events") => self.stream(lease),
+                (&Method::GET, "/flows") => self.stream_flows(lease),
+                (_, "/" | "/events" | "/flows") => not_allowed("GET"),
+                _ => text(StatusCode::NOT_FOUND, "the page is /\n"),
+            },
+        };
+        let headers = response.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY.trim_ascii_end()));
+        headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+        headers.insert("referrer-policy", HeaderValue::from_static("no-referrer"));
+        headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+        response
+    }
+
+    /// The answer to a request for another host than this one.
+    fn refusal(&self, headers: &HeaderMap) -> Option<Response<Content>> {
+        match headers.get(HOST).and_then(|host| host.to_str().ok()) {
+            None => Some(text(StatusCode::BAD_REQUEST, "a request says for which host it is\n")),
+            Some(host) if self.hosts.allow(host) => None,
+            Some(_) => Some(text(
+                StatusCode::MISDIRECTED_REQUEST,
+                "this page answers to an address, to localhost, and to the name that the run was given with --web\n",
+            )),
+        }
+    }
+
+    fn stream(&self, lease: &Lease) -> Response<Content> {
+        let (sender, messages) = mpsc::channel(MESSAGES);
+        let mut streams = lock(&self.streams);
+        if let Some(first) = &streams.first {
+            let _ = sender.try_send(message(first));
+        }
+        streams.open.push(sender);
+        events(messages, lease)
+    }
+
+    /// The flows with the highest rates, for which the run is asked as long as anyone listens.
+    fn stream_flows(self: &Arc<Self>, lease: &Lease) -> Response<Content> {
+        let Some(inspect) = &self.inspect else {
+            return text(StatusCode::NOT_FOUND, "this page shows no flows\n");
+        };
+        let (sender, messages) = mpsc::channel(MESSAGES);
+        let mut flows = lock(&self.flows);
+        if self.is_over.load(Ordering::Relaxed) {
+            return text(StatusCode::NOT_FOUND, "the run is over\n");
+        }
+        flows.open.push(sender);
+        if !flows.is_followed {
+            let (hall, inspect) = (Arc::clone(self), Arc::clone(inspect));
+            let follow = move || {
+                let seconds = || hall.telemetry.elapsed().as_secs_f64();
+                let is_wanted = || hall.are_flows_wanted();
+                flows::follow(&*inspect, &seconds, &is_wanted, &mut |view| hall.tell_flows(&view));
+            };
+            match thread::Builder::new().name("web-flows".to_owned()).spawn(follow) {
+                Ok(thread) => (flows.is_followed, flows.thread) = (true, Some(thread)),
+                Err(_) => {
+                    flows.open.clear();
+                    return text(StatusCode::SERVICE_UNAVAILABLE, "the system has no thread for it now\n");
+                }
+            }
+        }
+        events(messages, lease)
+    }
+
+    /// Whether anyone still wants flows. Where nobody does, the thread that asks ends, and the next who wants some starts another.
+    fn are_flows_wanted(&self) -> bool {
+        let mut flows = lock(&self.flows);
+        flows.open.retain(|client| !client.is_closed());
+        flows.is_followed = !flows.open.is_empty();
+        flows.is_followed
+    }
+
+    fn tell_flows(&self, view: &FlowsView) {
+        tell(&mut lock(&self.flows).open, &message(view));
+    }
+}
+
+/// Gives a message to each client that has room for it, and forgets those that left.
+fn tell(open: &mut Vec<mpsc::Sender<Bytes>>, message: &Bytes) {
+    open.retain(|client| {
+        !matches!(client.try_send(message.clone()), Err(mpsc::error::TrySendError::Closed(_)))
+    });
+}
+
+/// Whether a browser says that a page of another site asks. Other programs say nothing of it.
+fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none");
+    let own = |host: &HeaderValue| [b"http://", host.as_bytes()].concat();
+    let origin = headers.get(ORIGIN);
+    site || origin.is_some_and(|origin| headers.get(HOST).is_none_or(|host| origin.as_bytes() != own(host)))
+}
+
+fn not_allowed(method: &'static str) -> Response<Content> {
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, format!("only {method} is answered\n"));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(method));
+    response
+}
+
+/// No thread panics while it holds one.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
