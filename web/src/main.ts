@@ -5,7 +5,9 @@ import { Chart } from "./chart";
 import { Flows } from "./flows";
 import { count, percent, rate, time } from "./format";
 import { byId, write } from "./page-parts";
+import { Reload } from "./reload";
 import { Table, type Cell } from "./table";
+import { Trace } from "./trace";
 import type { Point, View } from "./view";
 
 /** Points that are kept: as many as the server keeps. */
@@ -56,6 +58,8 @@ const rates = new Chart(byId("rates"), [{ colour: "--first", isDashed: false }, 
 const load = new Chart(byId("load"), [{ colour: "--first", isDashed: false }], percentAxis, 100);
 
 const flows = new Flows();
+const trace = new Trace();
+const reload = new Reload();
 
 /** The run's seconds in the newest message; 0 before the first one. */
 let seen = 0;
@@ -126,6 +130,8 @@ function show(view: View): void {
     ]),
   );
   flows.heed(view.offers.includes("flows"), view.seconds, view.has_ended);
+  trace.heed(view.offers.includes("trace"), view.has_ended);
+  reload.heed(view.offers.includes("reload"), view.has_ended);
   showStrategy(view);
   parts.events.fill(view.events.map(({ event, by, per_s, total }) => [event, by, rate(per_s), count(total)]));
   showLog(view);

@@ -1,4 +1,4 @@
-// What the server tells: messages of /events and /flows, as docs/web.schema.json and docs/web-flows.schema.json have them.
+// What the server tells: messages of /events and /flows, and lines of /trace, as docs/web*.schema.json have them.
 
 export interface View {
   paceline: string;
@@ -106,4 +106,11 @@ export interface FlowView {
   bits_per_s: number | null;
   packets: number;
   bytes: number | null;
+}
+
+export interface TraceView {
+  began: string | null;
+  packet: string | null;
+  refused: string | null;
+  ended: { shown: number; matched: number; missed: number; by: string } | null;
 }

@@ -28,6 +28,7 @@ fn all_reports_are_documented() {
         check::<run::xdp::XdpRun>("run-xdp.schema.json"),
         check::<dashboard::View>("web.schema.json"),
         check::<dashboard::FlowsView>("web-flows.schema.json"),
+        check::<dashboard::TraceView>("web-trace.schema.json"),
         check::<engine::report::TraceReport>("trace.schema.json"),
         check::<engine::report::WhyReport>("why.schema.json"),
         check::<engine::report::FlowReport>("flow.schema.json"),

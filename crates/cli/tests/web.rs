@@ -155,3 +155,15 @@ fn a_page_does_not_change_the_report() {
         assert_eq!(shown[part], plain[part]);
     }
 }
+
+#[test]
+fn control_by_the_page_is_for_interfaces_near_and_with_a_token() {
+    let refused = |options: &str, why: &str| {
+        let output = by_line(&format!("run {EDGE} --web 127.0.0.1:0 {options}"));
+        assert_eq!(output.status.code(), Some(2), "{options}");
+        assert!(stderr(&output).contains(why), "{options}: {}", stderr(&output));
+    };
+    refused(&format!("--pcap {CAPTURE} --web-control"), "--web-control is for interfaces");
+    refused("--on lo --web-control --web-anyone", "cannot be used with");
+    refused("--on lo --web-token-file x", "--web-control");
+}

@@ -1,6 +1,8 @@
 //! The page of a run on interfaces: what it asks the run beside counters. `crates/dashboard` has the server's own tests.
 
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -61,4 +63,89 @@ fn the_fastest_flows_are_listed_while_packets_pass() {
     assert!(view["core_percent"].as_f64() <= Some(1.0), "{view:#}");
     watched.run.signal("-TERM");
     watched.run.ended();
+}
+
+/// Head and body of an answer to a request of the page.
+fn post(path: &str, headers: &str, body: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(PAGE).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a bounded wait");
+    let length = body.len();
+    write!(stream, "POST {path} HTTP/1.1\r\nHost: {PAGE}\r\nContent-Length: {length}\r\n{headers}\r\n{body}")
+        .expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    (head.to_owned(), body.to_owned())
+}
+
+#[test]
+fn packets_are_traced_by_a_filter_of_the_page() {
+    let Some(watched) = Watched::new("trace", &[]) else { return };
+    let json = "Content-Type: application/json\r\n";
+    // The trace before keeps its place for a moment.
+    let trace = |filter: &str| {
+        let begin = Instant::now();
+        loop {
+            let (head, told) = watched.lan.gateway.inside(|| post("/trace", json, filter));
+            if !head.starts_with("HTTP/1.1 409 ") {
+                return told;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(60), "{told}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    for (filter, why) in [
+        ("{\"host\":\"gateway.example\"}", "no address and no prefix"),
+        ("{\"protocol\":\"icmp\",\"port\":53}", "expression rejects all packets"),
+    ] {
+        let told = trace(filter);
+        assert!(told.contains("refused") && told.contains(why), "{filter}: {told}");
+    }
+    let told = std::thread::scope(|scope| {
+        let traced = scope.spawn(|| trace("{\"protocol\":\"udp\",\"port\":6000,\"host\":\"10.0.0.0/24\"}"));
+        while !traced.is_finished() {
+            watched.send(1);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        traced.join().expect("no panic")
+    });
+    assert!(told.contains("udp and net 10.0.0.0/24 and port 6000"), "{told}");
+    assert_eq!(told.matches("udp 10.0.0.10:5000 > 203.0.113.2:6000").count(), 20, "{told}");
+    assert!(told.contains("flow-statistics") && told.contains("\"by\":\"packets\""), "{told}");
+    watched.run.signal("-TERM");
+    watched.run.ended();
+}
+
+#[test]
+fn who_has_the_token_reloads_by_the_page() {
+    let Some(mut watched) = Watched::new("reload", &["--web-control"]) else { return };
+    watched.send(1);
+    let (_, token) = watched.run.said.split_once("token of the page: ").expect("a token");
+    let token = token.lines().next().expect("a line").to_owned();
+    assert!(token.len() == 32 && token.bytes().all(|byte| byte.is_ascii_hexdigit()), "{token}");
+    let reload = |token: &str, text: &str| {
+        let headers = format!("Content-Type: application/toml\r\nAuthorization: Bearer {token}\r\n");
+        watched.lan.gateway.inside(|| post("/reload", &headers, text))
+    };
+    let (head, _) = reload("00000000000000000000000000000000", CHAIN);
+    assert!(head.starts_with("HTTP/1.1 401 "), "{head}");
+    let (head, told) = reload(&token, "[[function]]\nuse = \"natt\"\n");
+    assert!(
+        head.starts_with("HTTP/1.1 422 ") && told.contains("`nat`"),
+        "a misspelt name gets a suggestion: {head}{told}"
+    );
+    let (head, told) = reload(&token, &format!("{CHAIN}ports = [2048, 4095]\n"));
+    assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}{told}");
+    assert!(
+        told.contains("flow-statistics goes on with ") && told.contains("nat begins anew, because"),
+        "{told}"
+    );
+    let (head, told) = reload(&token, "");
+    assert!(
+        head.starts_with("HTTP/1.1 200 OK") && told.contains("nat begins anew"),
+        "the run's own file again: {head}{told}"
+    );
+    watched.run.hear("reloaded by the page");
+    watched.run.signal("-TERM");
+    assert_eq!(watched.run.ended()["reloads"].as_array().map(Vec::len), Some(2));
 }

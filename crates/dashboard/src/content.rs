@@ -84,6 +84,12 @@ pub(crate) fn events(messages: mpsc::Receiver<Bytes>, lease: &Lease) -> Response
     response(StatusCode::OK, "text/event-stream", content)
 }
 
+/// Lines of JSON, as they come.
+pub(crate) fn lines(messages: mpsc::Receiver<Bytes>, lease: &Lease) -> Response<Content> {
+    let content = Content::Stream { messages, lease: lease.clone() };
+    response(StatusCode::OK, "application/x-ndjson", content)
+}
+
 pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Content> {
     whole(status, "text/plain; charset=utf-8", text)
 }

@@ -4,22 +4,39 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
+use http_body_util::{BodyExt, Collected, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderMap, HeaderValue, ORIGIN};
+use hyper::header::{
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap, HeaderValue,
+    ORIGIN, WWW_AUTHENTICATE,
+};
 use hyper::{Method, Request, Response, StatusCode};
 use telemetry::Telemetry;
 use tokio::sync::mpsc;
+use tokio::{task, time};
 
-use crate::content::{Content, Lease, events, message, text, whole};
+use crate::content::{Content, Lease, events, lines, message, text, whole};
 use crate::flows;
 use crate::hosts::Hosts;
-use crate::inspect::Inspect;
+use crate::inspect::{Inspect, TraceFilter};
+use crate::token::Token;
+use crate::traces::{self, Traces};
 use crate::view::{FlowsView, View};
 use crate::watch::Watch;
 
 /// Messages that wait for a slow client; it misses those that come meanwhile.
 const MESSAGES: usize = 4;
+
+/// The most bytes of a filter.
+const FILTER_BYTES: usize = 4 << 10;
+
+/// The most bytes of a chain file, as with `paceline ctl reload`.
+const CHAIN_BYTES: usize = 64 << 20;
+
+/// How often a client that waits for a reload is given more time.
+const PULSE: Duration = Duration::from_secs(1);
 
 const PAGE: &str = include_str!("page.html");
 
@@ -34,6 +51,9 @@ pub(crate) struct Hall {
     inspect: Option<Arc<dyn Inspect>>,
     streams: Mutex<Streams>,
     flows: Mutex<FlowStreams>,
+    traces: Traces,
+    /// What a request has to show that changes something; `None` where nothing is changed.
+    token: Option<Token>,
     is_over: AtomicBool,
 }
 
@@ -53,9 +73,13 @@ struct FlowStreams {
 }
 
 impl Hall {
-    pub(crate) fn new(hosts: Hosts, telemetry: Arc<Telemetry>, inspect: Option<Arc<dyn Inspect>>) -> Hall {
-        let (streams, flows) = Default::default();
-        Hall { hosts, telemetry, inspect, streams, flows, is_over: AtomicBool::new(false) }
+    pub(crate) fn new(
+        hosts: Hosts,
+        telemetry: Arc<Telemetry>,
+        (inspect, token): (Option<Arc<dyn Inspect>>, Option<Token>),
+    ) -> Hall {
+        let (streams, flows, traces) = Default::default();
+        Hall { hosts, telemetry, inspect, streams, flows, traces, token, is_over: AtomicBool::new(false) }
     }
 
     /// Whether anyone listens to what the page shows.
@@ -65,7 +89,9 @@ impl Hall {
 
     /// What the page can ask for.
     pub(crate) fn offers(&self) -> Vec<String> {
-        self.inspect.iter().map(|_| "flows".to_owned()).collect()
+        let Some(_) = &self.inspect else { return Vec::new() };
+        let reload = self.token.iter().map(|_| "reload");
+        ["flows", "trace"].into_iter().chain(reload).map(str::to_owned).collect()
     }
 
     /// Tells all clients. One that is behind misses it; one that has left is forgotten.
@@ -90,23 +116,32 @@ impl Hall {
     pub(crate) fn join(&self) {
         let thread = mem::take(&mut lock(&self.flows).thread);
         thread.into_iter().for_each(|thread| drop(thread.join()));
+        self.traces.join();
     }
 
-    pub(crate) fn answer(self: &Arc<Self>, request: &Request<Incoming>, lease: &Lease) -> Response<Content> {
-        let mut response = match self.refusal(request.headers()) {
-            Some(refusal) => refusal,
-            None => match (request.method(), request.uri().path()) {
-                (&(Method::GET | Method::HEAD), "/") => {
-                    whole(StatusCode::OK, "text/html; charset=utf-8", PAGE)
-                }
-                (_, "/events" | "/flows") if is_from_elsewhere(request.headers()) => {
-                    text(StatusCode::FORBIDDEN, "another page asks, which is none of its business\n")
-                }
-                (&Method::GET, "/events") => self.stream(lease),
-                (&Method::GET, "/flows") => self.stream_flows(lease),
-                (_, "/" | "/events" | "/flows") => not_allowed("GET"),
-                _ => text(StatusCode::NOT_FOUND, "the page is /\n"),
-            },
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        lease: &Lease,
+    ) -> Response<Content> {
+        let headers = request.headers();
+        let mut response = match (request.method(), request.uri().path()) {
+            _ if let Some(refusal) = self.refusal(headers) => refusal,
+            (&(Method::GET | Method::HEAD), "/") => whole(StatusCode::OK, "text/html; charset=utf-8", PAGE),
+            (_, "/events" | "/flows" | "/trace" | "/reload") if is_from_elsewhere(headers) => {
+                text(StatusCode::FORBIDDEN, "another page asks, which is none of its business\n")
+            }
+            (&Method::GET, "/events") => self.stream(lease),
+            (&Method::GET, "/flows") => self.stream_flows(lease),
+            (&Method::POST, "/trace") => self.trace(request, lease).await,
+            (&Method::POST, "/reload") => self.reload(request, lease).await,
+            (_, "/" | "/events" | "/flows") => not_allowed("GET"),
+            (_, "/trace" | "/reload") => not_allowed("POST"),
+            _ => text(StatusCode::NOT_FOUND, "the page is /\n"),
         };
         let headers = response.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -146,7 +181,7 @@ impl Hall {
         };
         let (sender, messages) = mpsc::channel(MESSAGES);
         let mut flows = lock(&self.flows);
-        if self.is_over.load(Ordering::Relaxed) {
+        if self.is_over() {
             return text(StatusCode::NOT_FOUND, "the run is over\n");
         }
         flows.open.push(sender);
@@ -168,6 +203,71 @@ impl Hall {
         events(messages, lease)
     }
 
+    /// The way of a few packets, in lines.
+    async fn trace(self: &Arc<Self>, request: Request<Incoming>, lease: &Lease) -> Response<Content> {
+        let Some(inspect) = self.inspect.clone() else {
+            return text(StatusCode::NOT_FOUND, "this page traces no packets\n");
+        };
+        let body = match body(request, "application/json", FILTER_BYTES).await {
+            Ok(body) => body,
+            Err(refusal) => return refusal,
+        };
+        let filter: TraceFilter = match serde_json::from_slice(&body) {
+            Ok(filter) => filter,
+            Err(error) => return text(StatusCode::BAD_REQUEST, format!("this is no filter: {error}\n")),
+        };
+        let (sender, messages) = mpsc::channel(traces::LINES);
+        let hall = Arc::clone(self);
+        let trace = move || {
+            let is_over = || hall.is_over();
+            traces::trace(&*inspect, &filter, &sender, &is_over);
+            drop(sender);
+            traces::pause(&is_over);
+        };
+        match self.traces.begin(trace) {
+            Ok(()) => lines(messages, lease),
+            Err(why) => text(StatusCode::CONFLICT, why),
+        }
+    }
+
+    /// Another chain takes over, if the request shows the token. Nothing else of it is read before.
+    async fn reload(&self, request: Request<Incoming>, lease: &Lease) -> Response<Content> {
+        let (Some(inspect), Some(token)) = (self.inspect.clone(), &self.token) else {
+            return text(
+                StatusCode::NOT_FOUND,
+                "this page changes nothing: start the run with --web-control\n",
+            );
+        };
+        if !request.headers().get(AUTHORIZATION).is_some_and(|shown| token.is_shown(shown.as_bytes())) {
+            let mut response = text(
+                StatusCode::UNAUTHORIZED,
+                "the token is another: it is the one that the run said at its start\n",
+            );
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            return response;
+        }
+        let body = match body(request, "application/toml", CHAIN_BYTES).await {
+            Ok(body) => body,
+            Err(refusal) => return refusal,
+        };
+        let Ok(chain) = String::from_utf8(body.into()) else {
+            return text(StatusCode::BAD_REQUEST, "a chain file is UTF-8\n");
+        };
+        let mut reload = task::spawn_blocking(move || {
+            inspect.reload(Some(&*chain).filter(|chain| !chain.trim().is_empty()))
+        });
+        let told = loop {
+            tokio::select! {
+                told = &mut reload => break told,
+                () = time::sleep(PULSE) => lease.renew(),
+            }
+        };
+        match told.unwrap_or_else(|_| Err("it broke off: this is a defect".to_owned())) {
+            Ok(told) => text(StatusCode::OK, told + "\n"),
+            Err(why) => text(StatusCode::UNPROCESSABLE_ENTITY, why + "\n"),
+        }
+    }
+
     /// Whether anyone still wants flows. Where nobody does, the thread that asks ends, and the next who wants some starts another.
     fn are_flows_wanted(&self) -> bool {
         let mut flows = lock(&self.flows);
@@ -186,6 +286,21 @@ fn tell(open: &mut Vec<mpsc::Sender<Bytes>>, message: &Bytes) {
     open.retain(|client| {
         !matches!(client.try_send(message.clone()), Err(mpsc::error::TrySendError::Closed(_)))
     });
+}
+
+/// A request's body, if it is of this type and no larger. Pages of other sites cannot send these types without asking first, which is refused.
+async fn body(
+    request: Request<Incoming>,
+    content_type: &str,
+    most: usize,
+) -> Result<Bytes, Response<Content>> {
+    if request.headers().get(CONTENT_TYPE).is_none_or(|given| given != content_type) {
+        let why = format!("the request needs `Content-Type: {content_type}`\n");
+        return Err(text(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+    }
+    let read = Limited::new(request.into_body(), most).collect().await;
+    read.map(Collected::to_bytes)
+        .map_err(|_| text(StatusCode::PAYLOAD_TOO_LARGE, format!("it has {most} bytes at most\n")))
 }
 
 /// Whether a browser says that a page of another site asks. Other programs say nothing of it.

@@ -4,6 +4,8 @@
 //!  Telemetry ── snapshot, once a second ──► Watch ──► View ── JSON ──► GET /events: server-sent events
 //!                                                                      GET /: the page, one file
 //!  Inspect ◄── questions, while somebody wants to see the answers ──────  GET /flows: the fastest flows
+//!                                                                      POST /trace: a few packets, step by step
+//!                                                                      POST /reload: another chain, with a token
 //! ```
 //!
 //! [`Dashboard`] is the server. It has one thread, which reads what the cores publish ([`telemetry`]) and answers all
@@ -18,15 +20,19 @@ mod inspect;
 mod log;
 mod rules;
 mod server;
+mod token;
+mod traces;
 mod view;
 mod warnings;
 mod watch;
 
 pub use hosts::Hosts;
-pub use inspect::{Flow, Inspect, Portion};
+pub use inspect::{Flow, Inspect, Matched, Portion, Seen, TraceFilter};
 pub use server::{CLIENTS_MAX, Dashboard};
+pub use token::{TOKEN_LEAST, Token};
+pub use traces::{TRACE_PACKETS, TRACE_TIME};
 pub use view::{
     CoreView, DropView, EventView, FlowView, FlowsView, FunctionView, InterfaceView, LogEntry, Point,
-    RuleView, RulesView, StrategyView, TableView, Verdict, View,
+    RuleView, RulesView, StrategyView, TableView, TraceEndView, TraceView, Verdict, View,
 };
 pub use watch::Watch;

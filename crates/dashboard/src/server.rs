@@ -22,6 +22,7 @@ use crate::content::Lease;
 use crate::hall::Hall;
 use crate::hosts::Hosts;
 use crate::inspect::Inspect;
+use crate::token::Token;
 use crate::view::View;
 use crate::watch::Watch;
 
@@ -54,7 +55,7 @@ pub struct Dashboard {
 
 impl Dashboard {
     /// Answers all clients that connect to `listener` and ask for one of `hosts`. What the page asks of the run goes to `inspect`; without it
-    /// the page shows counters alone.
+    /// the page shows counters alone. Who shows `token` may change the run; without it nobody may.
     ///
     /// # Errors
     /// What the system says where there is no thread for it, or no descriptor.
@@ -62,7 +63,7 @@ impl Dashboard {
         listener: std::net::TcpListener,
         telemetry: Arc<Telemetry>,
         hosts: Hosts,
-        inspect: Option<Arc<dyn Inspect>>,
+        (inspect, token): (Option<Arc<dyn Inspect>>, Option<Token>),
     ) -> io::Result<Dashboard> {
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;
@@ -72,7 +73,7 @@ impl Dashboard {
             TcpListener::from_std(listener)?
         };
         let (stop, stopped) = oneshot::channel();
-        let hall = Arc::new(Hall::new(hosts, Arc::clone(&telemetry), inspect));
+        let hall = Arc::new(Hall::new(hosts, Arc::clone(&telemetry), (inspect, token)));
         let serve = move || {
             runtime.block_on(serve(listener, &telemetry, &hall, stopped));
             hall.join();
@@ -156,8 +157,8 @@ async fn client(stream: TcpStream, hall: Arc<Hall>) {
     let lease = Lease::new();
     let of_stream = lease.clone();
     let service = service_fn(move |request| {
-        let answer = hall.answer(&request, &of_stream);
-        async move { Ok::<_, Infallible>(answer) }
+        let (hall, lease) = (Arc::clone(&hall), of_stream.clone());
+        async move { Ok::<_, Infallible>(hall.answer(request, &lease).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

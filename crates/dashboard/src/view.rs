@@ -23,7 +23,7 @@ pub struct View {
     pub seconds: f64,
     /// Whether the run is over: no message follows.
     pub has_ended: bool,
-    /// What the page can ask the run for: `flows` is `GET /flows`.
+    /// What the page can ask the run for: `flows` is `GET /flows`, `trace` is `POST /trace`, `reload` is `POST /reload`.
     pub offers: Vec<String>,
     /// Rate, verdict, and what drops most, in a sentence or two.
     pub headline: String,
@@ -287,4 +287,31 @@ pub struct FlowView {
     pub packets: u64,
     /// Bytes so far; `null` where the function counts none.
     pub bytes: Option<u64>,
+}
+
+/// A line of the answer to `POST /trace`; one of its fields is not `null`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(title = "A line of POST /trace")]
+pub struct TraceView {
+    /// The trace has begun: its filter, as tcpdump takes it.
+    pub began: Option<String>,
+    /// A packet's way through the chain, as `ctl trace` shows it.
+    pub packet: Option<String>,
+    /// Nothing is traced, and why.
+    pub refused: Option<String>,
+    /// The trace is over.
+    pub ended: Option<TraceEndView>,
+}
+
+/// What came of a trace.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct TraceEndView {
+    /// Packets that were shown.
+    pub shown: u64,
+    /// Packets that matched.
+    pub matched: u64,
+    /// Those that were not traced, since others had not been read.
+    pub missed: u64,
+    /// Why it is over: `packets` (as many as are shown), `time`, or `run`.
+    pub by: String,
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
-use paceline_dashboard::{FlowsView, View};
+use paceline_dashboard::{FlowsView, TraceView, View};
 use schemars::schema_for;
 use serde_json::Value;
 
@@ -91,7 +91,7 @@ fn typed(source: &str) -> BTreeSet<String> {
 #[test]
 fn the_page_knows_the_fields_that_the_server_tells() {
     let source = fs::read_to_string(root().join("web/src/view.ts")).expect("the types of the page");
-    let schemas = [schema_for!(View), schema_for!(FlowsView)];
+    let schemas = [schema_for!(View), schema_for!(FlowsView), schema_for!(TraceView)];
     let told = schemas.map(|schema| fields(&serde_json::to_value(schema).expect("a schema is JSON")));
     assert_eq!(typed(&source), told.into_iter().flatten().collect());
     assert!(

@@ -21,7 +21,6 @@ use super::streams::Streams;
 use super::subject::Subject;
 use super::words::{Answer, REQUEST_MAX, Request, filter_of};
 use crate::failure::Failure;
-use crate::input::read_text;
 
 /// How long a client that is connected may say nothing: others wait meanwhile.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -234,12 +233,8 @@ impl Hangups {
         thread::spawn(move || {
             while self.0.wait().is_ok() {
                 subject.wait();
-                let name = subject.chain.display().to_string();
-                let told = read_text("the chain file", &subject.chain)
-                    .map_err(|failure| failure.to_string())
-                    .and_then(|text| subject.reload(&name, &text));
                 // Where standard error is closed nobody reads this.
-                let _ = match told {
+                let _ = match subject.reload_own_file() {
                     Ok(report) => write!(std::io::stderr(), "{}", report.text()),
                     Err(why) => writeln!(std::io::stderr(), "no reload, the chain before goes on: {why}"),
                 };

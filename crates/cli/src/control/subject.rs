@@ -19,6 +19,7 @@ use super::flow::FlowWords;
 use super::unwritten::Unwritten;
 use super::wanted::{FlowFilter, Wanted};
 use super::words::{COUNT_MAX, CoreStatus, InterfaceCounts, RuleLine, Status};
+use crate::input::read_text;
 use crate::output::plural;
 use crate::service;
 
@@ -147,6 +148,13 @@ impl Subject {
         // Its sets are those of its file.
         expiries.clear();
         Ok(report)
+    }
+
+    /// Has the run's own chain file take over, read again.
+    pub(super) fn reload_own_file(&self) -> Result<ReloadReport, String> {
+        let name = self.chain.display().to_string();
+        let text = read_text("the chain file", &self.chain).map_err(|failure| failure.to_string())?;
+        self.reload(&name, &text)
     }
 
     /// Has a chain that has been read take over.

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
+use crate::inspect::{Matched, Seen, TraceFilter};
 
 fn flow(number: u64, packets: u64) -> Flow {
     let key = format!("tcp 10.0.{}.{}:1 > 192.0.2.1:80", number >> 8, number & 255);
@@ -82,6 +83,14 @@ impl Inspect for Busy {
             }
         }
         Ok(())
+    }
+
+    fn trace(&self, _: &TraceFilter, _: u64, _: &mut dyn FnMut(Seen) -> bool) -> Result<Matched, String> {
+        Err("nothing is traced".to_owned())
+    }
+
+    fn reload(&self, _: Option<&str>) -> Result<String, String> {
+        Err("nothing takes over".to_owned())
     }
 }
 
