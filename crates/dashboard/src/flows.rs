@@ -1,13 +1,14 @@
-//! The flows with the highest rates: all flows are looked through again and again, slowly, while somebody wants to see them.
+//! The flows with the highest rates: all flows are looked through again and again, slowly, while a browser has the list open.
 //!
 //! ```text
 //!  look 1     all flows ──► packets of each, at which time      no rates yet: those with the most packets are shown
 //!  look 2     all flows ──► packets of each, less those of look 1, by the time between  ──►  the fastest
 //! ```
 //!
-//! A look pauses so that it takes [`BUDGET`] of a core's time, what cores do for it and what this thread does together: with many flows it takes
-//! long, and its cost stays.
+//! A look pauses so that it takes [`BUDGET`] of a core's time, what cores do for it and what this thread does together: with many
+//! flows it takes long, and its cost stays.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -42,6 +43,13 @@ pub(crate) fn follow(
     tell: &mut dyn FnMut(FlowsView),
 ) {
     let mut top = Top::default();
+    // Once they are not wanted it is over: who wants them later has another thread look.
+    let is_over = Cell::new(false);
+    let is_wanted = || {
+        is_over.set(is_over.get() || !is_wanted());
+        !is_over.get()
+    };
+    let is_wanted: &dyn Fn() -> bool = &is_wanted;
     while is_wanted() {
         let begin = Instant::now();
         let cost = Cost::begin();
@@ -52,6 +60,9 @@ pub(crate) fn follow(
             look.take(&mut top, portion.flows, seconds());
             rest_until(begin + cost.so_far(worked).div_f64(BUDGET), is_wanted)
         });
+        if is_over.get() {
+            break;
+        }
         let seen = look.seen;
         let took = begin.elapsed().as_secs_f64();
         let (flows, has_rates) = look.end(&mut top);

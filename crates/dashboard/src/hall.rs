@@ -288,7 +288,8 @@ fn tell(open: &mut Vec<mpsc::Sender<Bytes>>, message: &Bytes) {
     });
 }
 
-/// A request's body, if it is of this type and no larger. Pages of other sites cannot send these types without asking first, which is refused.
+/// A request's body, if it is of this type and no larger. Pages of other sites cannot send these types without asking first, which
+/// is refused.
 async fn body(
     request: Request<Incoming>,
     content_type: &str,
@@ -306,9 +307,14 @@ async fn body(
 /// Whether a browser says that a page of another site asks. Other programs say nothing of it.
 fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     let site = headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none");
-    let own = |host: &HeaderValue| [b"http://", host.as_bytes()].concat();
-    let origin = headers.get(ORIGIN);
-    site || origin.is_some_and(|origin| headers.get(HOST).is_none_or(|host| origin.as_bytes() != own(host)))
+    let host = headers.get(HOST).map_or(&b""[..], HeaderValue::as_bytes);
+    // By https where something else answers in front of the run.
+    let is_own = |origin: &HeaderValue| {
+        [&b"http://"[..], b"https://"]
+            .iter()
+            .any(|scheme| origin.as_bytes().strip_prefix(*scheme) == Some(host))
+    };
+    site || headers.get(ORIGIN).is_some_and(|origin| !is_own(origin))
 }
 
 fn not_allowed(method: &'static str) -> Response<Content> {

@@ -1,4 +1,4 @@
-//! What a run can be asked beside its counters: the page asks when somebody wants to see it.
+//! What a run can be asked beside its counters: the page asks when its reader opens a part of it.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub trait Inspect: Send + Sync + 'static {
 }
 
 /// Which packets are traced: all that is given has to hold. It is no expression of pcap-filter(7), which the run would have libpcap
-/// read, and look names up for, whoever asks.
+/// read, and look names up for, from any user of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceFilter {

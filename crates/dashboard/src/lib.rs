@@ -3,14 +3,15 @@
 //! ```text
 //!  Telemetry ── snapshot, once a second ──► Watch ──► View ── JSON ──► GET /events: server-sent events
 //!                                                                      GET /: the page, one file
-//!  Inspect ◄── questions, while somebody wants to see the answers ──────  GET /flows: the fastest flows
+//!  Inspect ◄── questions, while a browser wants the answers ────────────  GET /flows: the fastest flows
 //!                                                                      POST /trace: a few packets, step by step
 //!                                                                      POST /reload: another chain, with a token
 //! ```
 //!
 //! [`Dashboard`] is the server. It has one thread, which reads what the cores publish ([`telemetry`]) and answers all
-//! clients: no core waits for it, and no client can hold a run up. What is asked of the run itself ([`Inspect`]) waits in threads of its own. A [`View`] is all that the page shows, with rates and
-//! sentences worked out here, so that the page only draws. The page is built from `web/` and checked in as `page.html`.
+//! clients: no core waits for it, and no client can hold a run up. What is asked of the run itself ([`Inspect`]) waits in
+//! threads of its own. A [`View`] is all that the page shows, with rates and sentences worked out here, so that the page only
+//! draws. The page is built from `web/` and checked in as `page.html`.
 
 mod content;
 mod flows;

@@ -44,8 +44,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// How long a client may take for a request's head.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A server of `GET /`, the page, `GET /events`, what it shows, and what it asks the run for. Lives as long as it is held. When it is dropped all
-/// clients are told that the run has ended.
+/// A server of `GET /`, the page, `GET /events`, what it shows, and what it asks the run for. Lives as long as it is held. When it
+/// is dropped all clients are told that the run has ended.
 #[derive(Debug)]
 pub struct Dashboard {
     address: SocketAddr,
@@ -54,8 +54,8 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Answers all clients that connect to `listener` and ask for one of `hosts`. What the page asks of the run goes to `inspect`; without it
-    /// the page shows counters alone. Who shows `token` may change the run; without it nobody may.
+    /// Answers all clients that connect to `listener` and ask for one of `hosts`. What the page asks of the run goes to `inspect`;
+    /// without it the page shows counters alone. A client that shows `token` may change the run; without it none may.
     ///
     /// # Errors
     /// What the system says where there is no thread for it, or no descriptor.
@@ -108,7 +108,7 @@ async fn serve(
     let mut ticks = time::interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut stopped = pin!(stopped);
-    // Cores are asked what rules decided, and may be slow to answer: in a thread of its own, and while somebody looks.
+    // Cores are asked what rules decided, and may be slow to answer: in a thread of its own, and while a browser listens.
     let mut asked: Option<task::JoinHandle<Vec<RuleSnapshot>>> = None;
     loop {
         tokio::select! {

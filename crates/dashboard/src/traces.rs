@@ -96,7 +96,7 @@ pub(crate) fn trace(
     line(client, last);
 }
 
-/// How long its place is kept after a trace, so that one who traces all the time lets others have their turn.
+/// How long its place is kept after a trace, so that a client that traces all the time lets others have their turn.
 pub(crate) fn pause(is_over: &dyn Fn() -> bool) {
     let end = Instant::now() + PAUSE;
     while Instant::now() < end && !is_over() {

@@ -76,7 +76,7 @@ impl Inspect for Asked {
                     matched += 1;
                     Seen::Packet(format!(
                         "packet {matched} at 1795366015.2 s, core 0: udp [2001:db8:1:2:3:4:5:6]:40000 > [2001:db8::1]:443, 1200 bytes\n  \
-                         access-list  forward  key udp [2001:db8:1:2:3:4:5:6]:40000 <-> [2001:db8::1]:443  new -> phase open\n  => forward\n"
+                         access-list  forward  key udp [2001:db8:1:2:3:4:5:6]:40000 <-> [2001:db8::1]:443  new -> open\n  => forward\n"
                     ))
                 }
             };
@@ -91,8 +91,8 @@ impl Inspect for Asked {
         self.reloads.lock().expect("no panic").push(text.map(str::to_owned));
         match text {
             Some(text) if text.contains("wrong") => Err("chain.toml has no function `wrong`".to_owned()),
-            _ => Ok("after 7,200,000 packets edge took over; packets waited for 0.4 ms\n  access-list goes on with 12,000 flows\n  nat begins \
-                     anew, because its option `external` is another"
+            _ => Ok("after 7,200,000 packets edge took over; packets waited for 0.4 ms\n  access-list goes on with 12,000 \
+                     flows\n  nat begins anew, because its option `external` is another"
                 .to_owned()),
         }
     }

@@ -117,7 +117,7 @@ fn flows_are_looked_for_while_somebody_wants_to_see_them() {
     assert_eq!(flows.len(), 40, "the first by packets and the first by bytes");
     assert!(flows[0]["packets_per_s"].as_f64() > flows[1]["packets_per_s"].as_f64(), "{second:#}");
     assert!(second["core_percent"].as_f64() <= Some(1.0), "{second:#}");
-    // Many who want flows are one who asks.
+    // Many clients that want flows are one look.
     let others: Vec<Messages> =
         (0..CLIENTS_MAX - 1).map(|_| Messages::of(dashboard.address(), "/flows")).collect();
     let before = looks();
@@ -151,6 +151,7 @@ fn pages_of_other_sites_start_nothing() {
         "Sec-Fetch-Site: same-site",
         "Origin: http://evil.example",
         "Origin: http://localhost:81",
+        "Origin: https://localhost:80.evil.example",
         "Origin: null",
     ] {
         for path in ["/events", "/flows"] {

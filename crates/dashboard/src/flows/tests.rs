@@ -112,3 +112,19 @@ fn a_look_takes_a_hundredth_of_a_core_at_most_and_ends_when_nobody_listens() {
     follow(&busy, &|| 1.0, &wanted, &mut |_| ());
     assert_eq!(busy.listed.load(Ordering::Relaxed), 3);
 }
+
+/// Between the last reader and the next one there is a moment in which nobody wants flows. The one that saw it ends, as another was started.
+#[test]
+fn a_look_that_was_not_wanted_once_is_over() {
+    let busy = Busy { portions: 3, listed: AtomicU64::new(0) };
+    for unwanted in 1..6 {
+        let asked = Cell::new(0);
+        let wanted = || {
+            asked.set(asked.get() + 1);
+            asked.get() != unwanted
+        };
+        let told = Cell::new(0);
+        follow(&busy, &|| 1.0, &wanted, &mut |_| told.set(told.get() + 1));
+        assert_eq!(asked.get(), unwanted, "it asks no more");
+    }
+}
