@@ -117,7 +117,8 @@ fn a_look_takes_a_hundredth_of_a_core_at_most_and_ends_when_nobody_listens() {
 #[test]
 fn a_look_that_was_not_wanted_once_is_over() {
     let busy = Busy { portions: 3, listed: AtomicU64::new(0) };
-    for unwanted in 1..6 {
+    // While it looks, and in the pause before the next look.
+    for unwanted in [1, 2, 5, 12, 20] {
         let asked = Cell::new(0);
         let wanted = || {
             asked.set(asked.get() + 1);
