@@ -2,29 +2,22 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { Chart } from "./chart";
+import { Flows } from "./flows";
 import { count, percent, rate, time } from "./format";
+import { byId, write } from "./page-parts";
+import { Reload } from "./reload";
 import { Table, type Cell } from "./table";
+import { Trace } from "./trace";
 import type { Point, View } from "./view";
 
 /** Points that are kept: as many as the server keeps. */
 const POINTS = 600;
 
-function byId(id: string): HTMLElement {
-  const element = document.getElementById(id);
-  if (element === null) throw new Error(`the page has no ${id}`);
-  return element;
-}
-
-function write(id: string, text: string): void {
-  const element = byId(id);
-  if (element.textContent !== text) element.textContent = text;
-}
-
 /** A section with a table; it is shown from the first row on. */
 class Part {
   private readonly table: Table;
 
-  constructor(private readonly id: string, caption: string, columns: string[], words: number) {
+  constructor(private readonly id: string, caption: string, columns: string[], words: number[]) {
     this.table = new Table(byId(id), caption, columns, words);
   }
 
@@ -35,33 +28,38 @@ class Part {
 }
 
 const parts = {
-  verdicts: new Part("verdicts", "Packets by verdict", ["Verdict", "Packets/s", "Share", "In the run"], 1),
+  verdicts: new Part("verdicts", "Packets by verdict", ["Verdict", "Packets/s", "Share", "In the run"], [0]),
   interfaces: new Part(
     "interfaces",
     "What each interface receives, sends and loses",
     ["Interface", "In, packets/s", "In, bit/s", "Out, packets/s", "Out, bit/s", "Lost/s", "Lost in the run", "Most for"],
-    1,
+    [0],
   ),
-  drops: new Part("drops", "Dropped packets by reason", ["Reason", "By", "Packets/s", "In the run"], 2),
-  functions: new Part("functions", "What reaches each function", ["Function", "Packets/s", "Dropped/s"], 1),
+  drops: new Part("drops", "Dropped packets by reason", ["Reason", "By", "Packets/s", "In the run"], [0, 1]),
+  functions: new Part("functions", "What reaches each function", ["Function", "Packets/s", "Dropped/s"], [0]),
   tables: new Part(
     "tables",
     "How full the fullest core's table is",
     ["Function", "Full", "Until full", "Flows, all cores", "Fullest core", "Room there", "New/s", "Ended/s", "Evicted/s", "Refused/s"],
-    1,
+    [0],
   ),
+  rules: new Part("rules", "How often each rule was the first that fits", ["Rule", "Function", "Per second", "Decided", "Text"], [0, 1, 4]),
   cores: new Part(
     "cores",
     "Load of each core",
     ["Core", "Busy", "Packets/s", "Bit/s", "Dropped/s", "In its queue", "Moved in", "Moved out"],
-    1,
+    [0],
   ),
-  events: new Part("events", "What functions and the strategy count", ["Event", "By", "Per second", "In the run"], 2),
+  events: new Part("events", "What functions and the strategy count", ["Event", "By", "Per second", "In the run"], [0, 1]),
 };
 
 const percentAxis = (height: number): string => `${height}%`;
 const rates = new Chart(byId("rates"), [{ colour: "--first", isDashed: false }, { colour: "--second", isDashed: true }], rate, null);
 const load = new Chart(byId("load"), [{ colour: "--first", isDashed: false }], percentAxis, 100);
+
+const flows = new Flows();
+const trace = new Trace();
+const reload = new Reload();
 
 /** The run's seconds in the newest message; 0 before the first one. */
 let seen = 0;
@@ -114,6 +112,11 @@ function show(view: View): void {
       rate(table.rejected_per_s),
     ]),
   );
+  parts.rules.fill(
+    view.rules.shown.map((one) => [one.rule, one.function, rate(one.per_s), count(one.decided), one.text]),
+  );
+  byId("rules-more").hidden = view.rules.left_out === 0;
+  write("rules-more", `${count(view.rules.left_out)} more rules decide less often; paceline ctl rules shows all.`);
   parts.cores.fill(
     view.cores.map((one) => [
       `core ${one.core}`,
@@ -126,6 +129,9 @@ function show(view: View): void {
       count(one.moved_out),
     ]),
   );
+  flows.heed(view.offers.includes("flows"), view.seconds, view.has_ended);
+  trace.heed(view.offers.includes("trace"), view.has_ended);
+  reload.heed(view.offers.includes("reload"), view.has_ended);
   showStrategy(view);
   parts.events.fill(view.events.map(({ event, by, per_s, total }) => [event, by, rate(per_s), count(total)]));
   showLog(view);

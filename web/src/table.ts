@@ -7,8 +7,8 @@ export class Table {
   private readonly body: HTMLTableSectionElement;
   private readonly scroll: HTMLDivElement;
 
-  /** Columns of words are set left, those of numbers right. */
-  constructor(parent: HTMLElement, caption: string, columns: string[], private readonly words: number) {
+  /** `words` are the columns of words, which are set left; those of numbers are set right. */
+  constructor(parent: HTMLElement, caption: string, columns: string[], private readonly words: number[]) {
     this.scroll = document.createElement("div");
     this.scroll.className = "scroll";
     this.scroll.setAttribute("role", "region");
@@ -22,13 +22,13 @@ export class Table {
       const heading = document.createElement("th");
       heading.scope = "col";
       heading.textContent = column;
-      if (index < words) heading.className = "words";
+      if (words.includes(index)) heading.className = "words";
       head.append(heading);
     });
     this.body = table.createTBody();
     this.scroll.append(table);
     parent.append(this.scroll);
-    new ResizeObserver(() => this.heedWidth()).observe(this.scroll);
+    new ResizeObserver(() => this.heedSize()).observe(this.scroll);
   }
 
   fill(rows: Cell[][]): void {
@@ -37,7 +37,7 @@ export class Table {
       const row = this.body.rows[index] ?? this.newRow(cells.length);
       cells.forEach((cell, column) => fill(row.cells[column] as HTMLTableCellElement, cell));
     });
-    this.heedWidth();
+    this.heedSize();
   }
 
   private newRow(columns: number): HTMLTableRowElement {
@@ -45,15 +45,16 @@ export class Table {
     for (let column = 0; column < columns; column += 1) {
       const cell = document.createElement(column === 0 ? "th" : "td");
       if (column === 0) cell.scope = "row";
-      if (column < this.words) cell.className = "words";
+      if (this.words.includes(column)) cell.className = "words";
       row.append(cell);
     }
     return row;
   }
 
   /** What does not fit scrolls, by keys as well; what fits is no stop for the Tab key. */
-  private heedWidth(): void {
-    if (this.scroll.scrollWidth > this.scroll.clientWidth) this.scroll.tabIndex = 0;
+  private heedSize(): void {
+    const { scrollWidth, clientWidth, scrollHeight, clientHeight } = this.scroll;
+    if (scrollWidth > clientWidth || scrollHeight > clientHeight) this.scroll.tabIndex = 0;
     else this.scroll.removeAttribute("tabindex");
   }
 }

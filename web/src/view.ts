@@ -1,4 +1,4 @@
-// What the server tells: a message of /events, as docs/web.schema.json has it.
+// What the server tells: messages of /events and /flows, and lines of /trace, as docs/web*.schema.json have them.
 
 export interface View {
   paceline: string;
@@ -6,6 +6,7 @@ export interface View {
   strategy: string;
   seconds: number;
   has_ended: boolean;
+  offers: string[];
   headline: string;
   warnings: string[];
   packets: number;
@@ -15,6 +16,7 @@ export interface View {
   interfaces: InterfaceView[];
   drops: { by: string; reason: string; per_s: number; total: number }[];
   functions: { name: string; packets_per_s: number; drops_per_s: number; table: TableView | null }[];
+  rules: { shown: RuleView[]; left_out: number };
   cores: CoreView[];
   told: StrategyView | null;
   events: { by: string; event: string; per_s: number; total: number }[];
@@ -44,6 +46,14 @@ export interface TableView {
   ended_per_s: number;
   evicted_per_s: number;
   rejected_per_s: number;
+}
+
+export interface RuleView {
+  function: string;
+  rule: string;
+  text: string;
+  per_s: number;
+  decided: number;
 }
 
 export interface CoreView {
@@ -76,4 +86,31 @@ export interface Point {
   packets_per_s: number;
   drops_per_s: number;
   busiest: number;
+}
+
+export interface FlowsView {
+  seconds: number;
+  took_seconds: number;
+  core_percent: number;
+  seen: number;
+  has_rates: boolean;
+  flows: FlowView[];
+  error: string | null;
+}
+
+export interface FlowView {
+  function: string;
+  key: string;
+  core: number | null;
+  packets_per_s: number | null;
+  bits_per_s: number | null;
+  packets: number;
+  bytes: number | null;
+}
+
+export interface TraceView {
+  began: string | null;
+  packet: string | null;
+  refused: string | null;
+  ended: { shown: number; matched: number; missed: number; by: string } | null;
 }

@@ -1,6 +1,6 @@
 // Looks at the page in a headless Chromium, over the DevTools protocol by pipes: widths, colours, keys.
 // Usage: node browser.mjs URL FOLDER [CHROMIUM]. Pictures go to FOLDER; the findings to standard output as JSON.
-// After the line `seen` it waits until the page says that the run has ended.
+// TOKEN in the environment is that of the run. After the line `seen` it waits until the page says that the run has ended.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -100,6 +100,8 @@ function overflowing() {
   for (const element of document.body.querySelectorAll("*")) {
     const box = element.getBoundingClientRect();
     if (box.width === 0 || element.closest(".scroll") !== null || element.closest(".skip") !== null) continue;
+    const inner = element.closest("section")?.getBoundingClientRect().right ?? wide;
+    if (box.right > inner + 1) found.push(`${element.tagName} ${element.id} stands out of its section`);
     if (box.right > wide + 1) found.push(`${element.tagName} ${element.id}: ${Math.round(box.right)} of ${wide}`);
   }
   return found;
@@ -117,6 +119,10 @@ function unnamed() {
     if (!table.caption?.textContent) found.push("a table without a caption");
     if ([...table.querySelectorAll("th")].some((heading) => !heading.scope)) found.push("a heading without a scope");
   }
+  for (const field of document.querySelectorAll("input, select, textarea, button")) {
+    const name = field.tagName === "BUTTON" ? field.textContent : field.labels?.[0]?.textContent;
+    if (!field.closest("[hidden]") && !name?.trim()) found.push(`${field.tagName} ${field.id} has no name`);
+  }
   for (const one of ["h1", "main"]) {
     if (document.querySelectorAll(one).length !== 1) found.push(`${document.querySelectorAll(one).length} of ${one}`);
   }
@@ -128,11 +134,31 @@ function unnamed() {
   return found;
 }
 
+/** Clicks where an element is, as a mouse does. */
+async function click(id) {
+  const [x, y] = await evaluate(`(() => {
+    const element = document.getElementById("${id}");
+    element.scrollIntoView({ block: "center" });
+    const box = element.getBoundingClientRect();
+    return [box.x + box.width / 2, box.y + box.height / 2];
+  })()`);
+  for (const type of ["mousePressed", "mouseReleased"]) await call("Input.dispatchMouseEvent", { type, x, y, button: "left", clickCount: 1 });
+}
+
+/** Gives a field of a form another value. */
+const set = (id, value) =>
+  evaluate(`(() => {
+    const field = document.getElementById("${id}");
+    field.value = ${JSON.stringify(value)};
+    field.dispatchEvent(new Event("change"));
+  })()`);
+
 const inPage = (check) => evaluate(`(${check})()`);
 
 /** The order in which the Tab key comes by, and whether each stop can be seen. */
 async function keys() {
-  await evaluate("document.activeElement.blur(); window.scrollTo(0, 0)");
+  // Where the last click was is where the next Tab begins.
+  await evaluate("document.body.tabIndex = -1; document.body.focus(); document.body.removeAttribute('tabindex'); window.scrollTo(0, 0)");
   const stops = [];
   for (let press = 0; press < 30; press += 1) {
     for (const type of ["keyDown", "keyUp"]) await call("Input.dispatchKeyEvent", { type, key: "Tab", code: "Tab", windowsVirtualKeyCode: 9 });
@@ -164,6 +190,29 @@ try {
   await call("Page.navigate", { url });
   await isLoaded;
   await until('document.body?.dataset.state === "live" && document.querySelectorAll("#cores tbody tr").length > 0');
+  // Rules are asked for as soon as somebody looks, and a rate takes two answers.
+  await until('document.querySelector("#rules tbody td:nth-child(3)")?.textContent > "0"');
+  // What people click.
+  await click("flows-toggle");
+  await until('document.querySelector("#flows-list tbody td")?.textContent > "0" && document.getElementById("flows-about").textContent.endsWith("of a core.")');
+  const flow = 'document.querySelector("#flows-list tbody th").textContent';
+  const by_packets = await evaluate(flow);
+  await set("flows-order", "bits");
+  const by_bits = await evaluate(flow);
+  const about = (id) => evaluate(`document.getElementById("${id}").textContent`);
+  await set("trace-port", "443");
+  await click("trace-button");
+  await until('document.getElementById("trace-about").textContent.startsWith("20 packets of")');
+  const trace = { about: await about("trace-about"), packets: await about("trace-list") };
+  const submit = async (token, told) => {
+    await set("reload-token", token);
+    await click("reload-button");
+    await until(`document.getElementById("reload-told").textContent.includes("${told}") && !document.getElementById("reload-button").disabled`);
+    return about("reload-told");
+  };
+  await set("reload-text", 'name = "edge"');
+  const refused = await submit("not the token", "the token is another");
+  const reloaded = await submit(process.env.TOKEN, "goes on with");
   const looks = [];
   for (const width of [390, 1280, 1920]) {
     for (const scheme of ["light", "dark"]) {
@@ -183,10 +232,11 @@ try {
   const sections = await evaluate('[...document.querySelectorAll("section:not([hidden]) h2")].map((title) => title.textContent)');
   // What the checks are for, planted: each has to find it.
   await evaluate(`document.getElementById("headline").insertAdjacentHTML("beforebegin",
-    '<div id="planted"><p id="faint">faint</p><p id="wide">wide</p><div role="img" id="nameless"></div></div>');
+    '<div id="planted"><p id="faint">faint</p><p id="wide">wide</p><p id="out">out</p><div role="img" id="nameless"></div><input id="mute"></div>');
     document.getElementById("faint").style.color = "rgb(150, 150, 150)";
     document.getElementById("faint").style.backgroundColor = "rgb(120, 120, 120)";
-    document.getElementById("wide").style.width = "3000px"`);
+    document.getElementById("wide").style.width = "3000px";
+    document.getElementById("out").style.marginRight = "-22px"`);
   const planted = [...(await inPage(lowContrast)).found, ...(await inPage(overflowing)), ...(await inPage(unnamed))];
   await evaluate('document.getElementById("planted").remove()');
   const report = {
@@ -198,6 +248,9 @@ try {
     looks,
     unnamed: await inPage(unnamed),
     keys: await keys(),
+    flows: { by_packets, by_bits, about: await evaluate('document.getElementById("flows-about").textContent') },
+    trace,
+    reload: { refused, reloaded },
     charts: await evaluate('document.querySelectorAll(".chart canvas").length'),
   };
   // The test that started this ends the run when it reads this line.

@@ -27,6 +27,8 @@ fn all_reports_are_documented() {
         check::<engine::report::RunReport>("run.schema.json"),
         check::<run::xdp::XdpRun>("run-xdp.schema.json"),
         check::<dashboard::View>("web.schema.json"),
+        check::<dashboard::FlowsView>("web-flows.schema.json"),
+        check::<dashboard::TraceView>("web-trace.schema.json"),
         check::<engine::report::TraceReport>("trace.schema.json"),
         check::<engine::report::WhyReport>("why.schema.json"),
         check::<engine::report::FlowReport>("flow.schema.json"),

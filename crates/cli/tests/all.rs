@@ -121,6 +121,8 @@ mod vanish;
 mod vlan;
 #[path = "web.rs"]
 mod web;
+#[path = "web_live.rs"]
+mod web_live;
 #[path = "why.rs"]
 mod why;
 #[path = "xdp.rs"]

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::live::number;
 use crate::service::{Lan, Run, page};
 use crate::support::{paceline, stderr};
+use crate::web::Messages;
 
 /// Flows beside one that goes on all the while.
 const FLOWS: u16 = 20;
@@ -184,7 +185,7 @@ fn listed_and_removed(strategies: &[&str]) {
     }
 }
 
-/// `ctl rules` and metrics have what each rule decided; `ctl nat` has a line for each mapping.
+/// `ctl rules`, the page and metrics have what each rule decided; `ctl nat` has a line for each mapping.
 #[test]
 fn rules_and_mappings_are_shown() {
     let lan = Lan::new("flows-rules");
@@ -196,9 +197,9 @@ fn rules_and_mappings_are_shown() {
         .expect("a folder of the test");
     lan.gateway.ping("10.0.0.10", 1);
     lan.gateway.ping("203.0.113.2", 1);
-    let arguments =
-        [&*chain, "--mode", "route", "--strategy", "rss", "--cores", "2", "--metrics", "127.0.0.1:9100"];
-    let run = lan.start(&arguments, &[]);
+    let arguments = [&*chain, "--mode", "route", "--strategy", "rss", "--cores", "2"];
+    let served = ["--metrics", "127.0.0.1:9100", "--web", "127.0.0.1:9101"];
+    let run = lan.start(&[&arguments[..], &served].concat(), &[]);
     let sockets: Vec<UdpSocket> = lan.left.inside(|| {
         let socket = |port: u16| UdpSocket::bind(("10.0.0.10", port)).expect("the address is its own");
         (5_000..5_004).map(socket).collect()
@@ -225,6 +226,14 @@ fn rules_and_mappings_are_shown() {
         metrics.contains("paceline_rule_decisions_total{function=\"firewall\",rule=\"1\"} 4\n"),
         "{metrics}"
     );
+    let shown = lan.gateway.inside(|| {
+        let mut messages = Messages::listen("127.0.0.1:9101");
+        let shown = std::iter::from_fn(|| messages.next()).take(60);
+        shown.map(|message| message["rules"]["shown"].clone()).find(|shown| shown[0] != Value::Null)
+    });
+    let shown = shown.expect("the page has rules within a minute");
+    assert_eq!((&shown[0]["decided"], &shown[0]["rule"]), (&json!(4), &json!("1")), "{shown:#}");
+    assert_eq!(shown[0]["text"], json!("drop udp from any to any port 6001"));
     let text = lan.ctl(&["nat", "--port", "5002"]);
     assert!(text.starts_with("udp 10.0.0.10:5002 ") && text.contains("-> 203.0.113.1:"), "{text}");
     assert!(text.contains(" phase datagrams packets out 1 left 29"), "{text}");

@@ -18,9 +18,13 @@ pub struct Messages(BufReader<TcpStream>);
 
 impl Messages {
     pub fn listen(address: &str) -> Messages {
+        Messages::of(address, "/events")
+    }
+
+    pub fn of(address: &str, path: &str) -> Messages {
         let mut stream = TcpStream::connect(address).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a bounded wait");
-        write!(stream, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").expect("it reads");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").expect("it reads");
         Messages(BufReader::new(stream))
     }
 
@@ -150,4 +154,16 @@ fn a_page_does_not_change_the_report() {
     for part in ["packets", "verdicts", "drops", "digest"] {
         assert_eq!(shown[part], plain[part]);
     }
+}
+
+#[test]
+fn control_by_the_page_is_for_interfaces_near_and_with_a_token() {
+    let refused = |options: &str, why: &str| {
+        let output = by_line(&format!("run {EDGE} --web 127.0.0.1:0 {options}"));
+        assert_eq!(output.status.code(), Some(2), "{options}");
+        assert!(stderr(&output).contains(why), "{options}: {}", stderr(&output));
+    };
+    refused(&format!("--pcap {CAPTURE} --web-control"), "--web-control is for interfaces");
+    refused("--on lo --web-control --web-anyone", "cannot be used with");
+    refused("--on lo --web-token-file x", "--web-control");
 }

@@ -4,25 +4,25 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::pin::pin;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use telemetry::Telemetry;
+use telemetry::{RuleSnapshot, Telemetry};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task;
 use tokio::time::{self, Instant, MissedTickBehavior};
 
+use crate::content::Lease;
+use crate::hall::Hall;
 use crate::hosts::Hosts;
+use crate::inspect::Inspect;
+use crate::token::Token;
 use crate::view::View;
 use crate::watch::Watch;
 
@@ -31,9 +31,6 @@ pub const CLIENTS_MAX: usize = 16;
 
 /// Time from message to message.
 const PERIOD: Duration = Duration::from_secs(1);
-
-/// How long a client may take for its request, for the page, and for each message.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long the end of a run waits for clients to take the last message.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -44,16 +41,11 @@ const NAP: Duration = Duration::from_millis(20);
 /// The most bytes of a request's head, and of an answer that waits for a slow client.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Messages that wait for a slow client; it misses those that come meanwhile.
-const MESSAGES: usize = 4;
+/// How long a client may take for a request's head.
+const PATIENCE: Duration = Duration::from_secs(10);
 
-const PAGE: &str = include_str!("page.html");
-
-/// What the page may do: run its own script and style, by their hashes, and ask this server. Made with the page.
-const POLICY: &str = include_str!("page.csp");
-
-/// A server of `GET /`, the page, and `GET /events`, what it shows. Lives as long as it is held. When it is dropped all
-/// clients are told that the run has ended.
+/// A server of `GET /`, the page, `GET /events`, what it shows, and what it asks the run for. Lives as long as it is held. When it
+/// is dropped all clients are told that the run has ended.
 #[derive(Debug)]
 pub struct Dashboard {
     address: SocketAddr,
@@ -62,7 +54,8 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Answers all clients that connect to `listener` and ask for one of `hosts`.
+    /// Answers all clients that connect to `listener` and ask for one of `hosts`. What the page asks of the run goes to `inspect`;
+    /// without it the page shows counters alone. A client that shows `token` may change the run; without it none may.
     ///
     /// # Errors
     /// What the system says where there is no thread for it, or no descriptor.
@@ -70,6 +63,7 @@ impl Dashboard {
         listener: std::net::TcpListener,
         telemetry: Arc<Telemetry>,
         hosts: Hosts,
+        (inspect, token): (Option<Arc<dyn Inspect>>, Option<Token>),
     ) -> io::Result<Dashboard> {
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;
@@ -79,7 +73,11 @@ impl Dashboard {
             TcpListener::from_std(listener)?
         };
         let (stop, stopped) = oneshot::channel();
-        let serve = move || runtime.block_on(serve(listener, &telemetry, hosts, stopped));
+        let hall = Arc::new(Hall::new(hosts, Arc::clone(&telemetry), (inspect, token)));
+        let serve = move || {
+            runtime.block_on(serve(listener, &telemetry, &hall, stopped));
+            hall.join();
+        };
         let thread = thread::Builder::new().name("web".to_owned()).spawn(serve)?;
         Ok(Dashboard { address, stop: Some(stop), thread: Some(thread) })
     }
@@ -99,28 +97,44 @@ impl Drop for Dashboard {
     }
 }
 
-async fn serve(listener: TcpListener, telemetry: &Telemetry, hosts: Hosts, stopped: oneshot::Receiver<()>) {
-    let hall = Arc::new(Hall { hosts, streams: Mutex::default() });
+async fn serve(
+    listener: TcpListener,
+    telemetry: &Arc<Telemetry>,
+    hall: &Arc<Hall>,
+    stopped: oneshot::Receiver<()>,
+) {
     let mut watch = Watch::default();
     let mut clients = VecDeque::new();
     let mut ticks = time::interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut stopped = pin!(stopped);
+    // Cores are asked what rules decided, and may be slow to answer: in a thread of its own, and while a browser listens.
+    let mut asked: Option<task::JoinHandle<Vec<RuleSnapshot>>> = None;
     loop {
         tokio::select! {
             _ = &mut stopped => break,
-            _ = ticks.tick() => hall.tell(&watch.look(telemetry.snapshot()), &watch),
+            _ = ticks.tick() => {
+                let snapshot = telemetry.snapshot();
+                if let Some(answer) = asked.take_if(|asked| asked.is_finished()) {
+                    watch.look_at_rules(snapshot.elapsed, answer.await.unwrap_or_default());
+                }
+                if asked.is_none() && hall.is_watched() {
+                    let telemetry = Arc::clone(telemetry);
+                    asked = Some(task::spawn_blocking(move || telemetry.rules()));
+                }
+                let view = View { offers: hall.offers(), ..watch.look(snapshot) };
+                hall.tell(&view, &watch);
+            }
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => admit(&mut clients, stream, &hall),
+                Ok((stream, _)) => admit(&mut clients, stream, hall),
                 Err(_) => time::sleep(NAP).await,
             },
         }
     }
     drop(listener);
-    let last = View { has_ended: true, ..watch.look(telemetry.snapshot()) };
+    let last = View { has_ended: true, offers: hall.offers(), ..watch.look(telemetry.snapshot()) };
     hall.tell(&last, &watch);
-    // Streams end behind their last message.
-    hall.streams().open.clear();
+    hall.close();
     let end = Instant::now() + FAREWELL;
     for client in clients {
         let _ = time::timeout_at(end, client).await;
@@ -143,8 +157,8 @@ async fn client(stream: TcpStream, hall: Arc<Hall>) {
     let lease = Lease::new();
     let of_stream = lease.clone();
     let service = service_fn(move |request| {
-        let answer = hall.answer(&request, &of_stream);
-        async move { Ok::<_, Infallible>(answer) }
+        let (hall, lease) = (Arc::clone(&hall), of_stream.clone());
+        async move { Ok::<_, Infallible>(hall.answer(request, &lease).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -162,155 +176,6 @@ async fn client(stream: TcpStream, hall: Arc<Hall>) {
                     return;
                 }
             }
-        }
-    }
-}
-
-/// Until when a client is served: [`PATIENCE`] from the last message that it took.
-#[derive(Clone, Debug)]
-struct Lease(Arc<Mutex<Instant>>);
-
-impl Lease {
-    fn new() -> Lease {
-        Lease(Arc::new(Mutex::new(Instant::now() + PATIENCE)))
-    }
-
-    fn renew(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + PATIENCE;
-    }
-
-    fn end(&self) -> Instant {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What all clients share.
-#[derive(Debug)]
-struct Hall {
-    hosts: Hosts,
-    streams: Mutex<Streams>,
-}
-
-#[derive(Debug, Default)]
-struct Streams {
-    /// What a new client is told first; nothing before the first look, and at the end.
-    first: Option<View>,
-    open: Vec<mpsc::Sender<Bytes>>,
-}
-
-impl Hall {
-    /// No thread panics while it has them.
-    fn streams(&self) -> MutexGuard<'_, Streams> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells all clients. One that is behind misses it; one that has left is forgotten.
-    fn tell(&self, view: &View, watch: &Watch) {
-        let mut streams = self.streams();
-        let message = message(view);
-        // All the points are written out for a client that asks, and not each second.
-        let points = || View { points: watch.points(), ..view.clone() };
-        streams.first = (!view.has_ended).then(points);
-        streams.open.retain(|client| {
-            !matches!(client.try_send(message.clone()), Err(mpsc::error::TrySendError::Closed(_)))
-        });
-    }
-
-    fn answer(&self, request: &Request<Incoming>, lease: &Lease) -> Response<Content> {
-        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
-        let mut response = match (host, request.method(), request.uri().path()) {
-            (None, _, _) => text(StatusCode::BAD_REQUEST, "a request says for which host it is\n"),
-            (Some(host), _, _) if !self.hosts.allow(host) => text(
-                StatusCode::MISDIRECTED_REQUEST,
-                "this page answers to an address, to localhost, and to the name that the run was given with --web\n",
-            ),
-            (_, &(Method::GET | Method::HEAD), "/") => {
-                whole(StatusCode::OK, "text/html; charset=utf-8", PAGE)
-            }
-            (_, &Method::GET, "/events") => self.stream(lease),
-            (_, _, "/" | "/events") => {
-                let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n");
-                response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
-                response
-            }
-            _ => text(StatusCode::NOT_FOUND, "the page is /\n"),
-        };
-        let headers = response.headers_mut();
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY.trim_ascii_end()));
-        headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
-        headers.insert("referrer-policy", HeaderValue::from_static("no-referrer"));
-        headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-        response
-    }
-
-    fn stream(&self, lease: &Lease) -> Response<Content> {
-        let (sender, messages) = mpsc::channel(MESSAGES);
-        let mut streams = self.streams();
-        if let Some(first) = &streams.first {
-            let _ = sender.try_send(message(first));
-        }
-        streams.open.push(sender);
-        let content = Content::Stream { messages, lease: lease.clone() };
-        response(StatusCode::OK, "text/event-stream", content)
-    }
-}
-
-/// A server-sent event.
-fn message(view: &View) -> Bytes {
-    // Plain data: it always is JSON.
-    let json = serde_json::to_string(view).unwrap_or_default();
-    Bytes::from(format!("data: {json}\n\n"))
-}
-
-fn text(status: StatusCode, text: &'static str) -> Response<Content> {
-    whole(status, "text/plain; charset=utf-8", text)
-}
-
-fn whole(status: StatusCode, content_type: &'static str, body: &'static str) -> Response<Content> {
-    response(status, content_type, Content::Whole(Some(Bytes::from_static(body.as_bytes()))))
-}
-
-fn response(status: StatusCode, content_type: &'static str, content: Content) -> Response<Content> {
-    let mut response = Response::new(content);
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    response
-}
-
-/// The body of an answer.
-#[derive(Debug)]
-enum Content {
-    Whole(Option<Bytes>),
-    Stream { messages: mpsc::Receiver<Bytes>, lease: Lease },
-}
-
-impl Body for Content {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(match self.get_mut() {
-            Content::Whole(body) => body.take().map(|body| Ok(Frame::data(body))),
-            Content::Stream { messages, lease } => {
-                let message = ready!(messages.poll_recv(context));
-                lease.renew();
-                message.map(|message| Ok(Frame::data(message)))
-            }
-        })
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(self, Content::Whole(None))
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Content::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64)),
-            Content::Stream { .. } => SizeHint::default(),
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct View {
     pub seconds: f64,
     /// Whether the run is over: no message follows.
     pub has_ended: bool,
+    /// What the page can ask the run for: `flows` is `GET /flows`, `trace` is `POST /trace`, `reload` is `POST /reload`.
+    pub offers: Vec<String>,
     /// Rate, verdict, and what drops most, in a sentence or two.
     pub headline: String,
     /// What is wrong now, a sentence each; none if nothing is.
@@ -41,6 +43,8 @@ pub struct View {
     pub drops: Vec<DropView>,
     /// The functions, in the order of the chain.
     pub functions: Vec<FunctionView>,
+    /// What rules of functions decided; none where no function has rules, or nobody looks yet.
+    pub rules: RulesView,
     /// The cores.
     pub cores: Vec<CoreView>,
     /// What the strategy says of itself, where it says something.
@@ -137,6 +141,30 @@ pub struct TableView {
     pub rejected_per_s: f64,
 }
 
+/// Rules of functions, of firewalls and access lists.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct RulesView {
+    /// Those that decide most, in the order of the chain.
+    pub shown: Vec<RuleView>,
+    /// How many others there are.
+    pub left_out: usize,
+}
+
+/// A rule. It decides where it is the first that fits, of the packets for which rules are asked.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RuleView {
+    /// The function's name.
+    pub function: String,
+    /// Its number in the chain file, or `default`.
+    pub rule: String,
+    /// As the chain file has it.
+    pub text: String,
+    /// Decisions in a second.
+    pub per_s: f64,
+    /// Decisions in the run, or since its rules were changed.
+    pub decided: u64,
+}
+
 /// A core.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CoreView {
@@ -220,4 +248,70 @@ pub struct Point {
     pub drops_per_s: f64,
     /// Busy share of the busiest core, 0 to 1.
     pub busiest: f64,
+}
+
+/// A message of `GET /flows`: the flows with the highest rates, at the end of a look at all of them.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(title = "A message of GET /flows")]
+pub struct FlowsView {
+    /// When the look ended: seconds since the run began.
+    pub seconds: f64,
+    /// How long it took.
+    pub took_seconds: f64,
+    /// What it costs until the next one begins, percent of a core: what cores did, and what the page's own thread did.
+    pub core_percent: f64,
+    /// Flows that were looked at: those of functions that count packets.
+    pub seen: u64,
+    /// Whether rates are known: they are of the time between two looks.
+    pub has_rates: bool,
+    /// The first 20 by packets, and the first 20 of the others by bytes; in the order of packets.
+    pub flows: Vec<FlowView>,
+    /// Why there is no list, or a part of one; `null` if it is whole.
+    pub error: Option<String>,
+}
+
+/// A flow of a function that counts its packets.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct FlowView {
+    /// The function's name.
+    pub function: String,
+    /// The flow's key, as `ctl flows` has it.
+    pub key: String,
+    /// The core that has it; `null` where all cores have it, or each has a replica.
+    pub core: Option<usize>,
+    /// Packets in a second, since the look before; `null` at the first look.
+    pub packets_per_s: Option<f64>,
+    /// Bits in a second; `null` at the first look, and where the function counts no bytes.
+    pub bits_per_s: Option<f64>,
+    /// Packets so far.
+    pub packets: u64,
+    /// Bytes so far; `null` where the function counts none.
+    pub bytes: Option<u64>,
+}
+
+/// A line of the answer to `POST /trace`; one of its fields is not `null`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(title = "A line of POST /trace")]
+pub struct TraceView {
+    /// The trace has begun: its filter, as tcpdump takes it.
+    pub began: Option<String>,
+    /// A packet's way through the chain, as `ctl trace` shows it.
+    pub packet: Option<String>,
+    /// Nothing is traced, and why.
+    pub refused: Option<String>,
+    /// The trace is over.
+    pub ended: Option<TraceEndView>,
+}
+
+/// What came of a trace.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct TraceEndView {
+    /// Packets that were shown.
+    pub shown: u64,
+    /// Packets that matched.
+    pub matched: u64,
+    /// Those that were not traced, since others had not been read.
+    pub missed: u64,
+    /// Why it is over: `packets` (as many as are shown), `time`, or `run`.
+    pub by: String,
 }

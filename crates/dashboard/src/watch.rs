@@ -1,15 +1,18 @@
 //! Makes a [`View`] of each snapshot and those before it: rates, growth of tables, and what changed.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use telemetry::{
-    CoreCounts, CoreSnapshot, FunctionCounts, FunctionSnapshot, InterfaceSnapshot, Snapshot, UNKNOWN,
+    CoreCounts, CoreSnapshot, FunctionCounts, FunctionSnapshot, InterfaceSnapshot, RuleSnapshot, Snapshot,
+    UNKNOWN,
 };
 
 use crate::log::Log;
+use crate::rules::Rules;
 use crate::view::{
-    CoreView, DropView, EventView, FunctionView, InterfaceView, Point, StrategyView, TableView, Verdict,
-    View, tenths,
+    CoreView, DropView, EventView, FunctionView, InterfaceView, Point, RulesView, StrategyView, TableView,
+    Verdict, View, tenths,
 };
 use crate::warnings;
 
@@ -32,6 +35,7 @@ pub struct Watch {
     recent: VecDeque<Snapshot>,
     points: VecDeque<Point>,
     log: Log,
+    rules: Rules,
 }
 
 impl Watch {
@@ -47,6 +51,7 @@ impl Watch {
         self.log.compare(self.recent.back(), &now, &warnings);
         view.warnings = warnings.into_iter().map(|warning| warning.text).collect();
         view.log = self.log.entries();
+        view.rules = self.rules.view.clone();
         if rates.seconds > 0.0 {
             if self.points.len() == POINTS {
                 self.points.pop_front();
@@ -58,6 +63,11 @@ impl Watch {
         }
         self.recent.push_back(now);
         view
+    }
+
+    /// From now on views have what rules had decided by now.
+    pub fn look_at_rules(&mut self, now: Duration, rules: Vec<RuleSnapshot>) {
+        self.rules.look(now, rules);
     }
 
     /// Rates so far, for a client that begins to listen.
@@ -118,6 +128,7 @@ fn view(rates: &Rates<'_>, growth: &Rates<'_>, now: &Snapshot) -> View {
         strategy: now.layout.strategy.clone(),
         seconds: tenths(now.elapsed.as_secs_f64()),
         has_ended: false,
+        offers: Vec::new(),
         headline: String::new(),
         warnings: Vec::new(),
         packets: sum(now, |counts| counts.packets),
@@ -129,6 +140,7 @@ fn view(rates: &Rates<'_>, growth: &Rates<'_>, now: &Snapshot) -> View {
         functions: (0..now.layout.functions.len())
             .map(|function| function_view(rates, growth, now, function))
             .collect(),
+        rules: RulesView::default(),
         cores,
         told: told(now),
         events: events(rates, now),

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::made_up::Run;
+use super::made_up::{Run, TOKEN};
 
 /// Debian's name and others'.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -23,6 +23,7 @@ fn the_page_is_for_all_screens_eyes_and_keys() {
         return println!("skipped: `node` does not run: apt-get install nodejs");
     }
     let mut run = Run::new();
+    let asked = std::sync::Arc::clone(&run.asked);
     let dashboard = run.dashboard();
     let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dashboard");
     std::fs::create_dir_all(&pictures).expect("a folder");
@@ -31,6 +32,7 @@ fn the_page_is_for_all_screens_eyes_and_keys() {
     let mut browser = Command::new("node")
         .arg(script)
         .args([&url, pictures.to_str().expect("a path"), chromium])
+        .env("TOKEN", TOKEN)
         .stdout(Stdio::piped())
         .spawn()
         .expect("node runs");
@@ -54,10 +56,17 @@ fn the_page_is_for_all_screens_eyes_and_keys() {
     let report: Value = serde_json::from_str(&report).expect("a report");
     let none = Vec::new();
     let list = |value: &Value| value.as_array().unwrap_or(&none).clone();
-    assert_eq!(list(&report["errors"]), none, "{report:#}");
+    let refused = "Failed to load resource: the server responded with a status of 401 (Unauthorized)";
+    assert_eq!(list(&report["errors"]), [refused], "the wrong token alone: {report:#}");
     assert_eq!(list(&report["unnamed"]), none);
     let planted = report["planted"].to_string();
-    for fault in ["faint: ", "P wide: ", "DIV nameless has no name"] {
+    for fault in [
+        "faint: ",
+        "P wide: ",
+        "P out stands out of its section",
+        "DIV nameless has no name",
+        "INPUT mute has no name",
+    ] {
         assert!(planted.contains(fault), "the checks miss what was planted, {fault}: {planted}");
     }
     let looks = list(&report["looks"]);
@@ -74,13 +83,41 @@ fn the_page_is_for_all_screens_eyes_and_keys() {
         "Dropped packets",
         "Functions",
         "Tables of flows",
+        "Top flows",
+        "Rules",
         "Cores",
         "Strategy",
         "Counted events",
+        "Trace packets",
+        "Reload the chain",
         "What changed",
     ];
     assert_eq!(sections, expected.map(Value::from));
     assert_eq!(report["charts"], 2);
+    let flows = &report["flows"];
+    assert!(flows["by_packets"].as_str().is_some_and(|key| key.contains(":5:0]")), "{flows:#}");
+    assert!(flows["by_bits"].as_str().is_some_and(|key| key.contains(":5:12b]")), "{flows:#}");
+    assert!(
+        flows["about"].as_str().is_some_and(|about| about.starts_with("300 flows looked through in ")),
+        "{flows:#}"
+    );
+    let trace = &report["trace"];
+    assert!(
+        trace["about"].as_str().is_some_and(|about| about.ends_with("that is as many as are shown.")),
+        "{trace:#}"
+    );
+    assert_eq!(
+        trace["packets"].as_str().map(|packets| packets.matches("=> forward").count()),
+        Some(20),
+        "{trace:#}"
+    );
+    let reload = &report["reload"];
+    assert!(reload["refused"].as_str().is_some_and(|told| told.starts_with("Not reloaded")), "{reload:#}");
+    assert!(
+        reload["reloaded"].as_str().is_some_and(|told| told.contains("nat begins anew, because")),
+        "{reload:#}"
+    );
+    assert_eq!(*asked.reloads.lock().expect("no panic"), [Some("name = \"edge\"".to_owned())]);
     let keys = list(&report["keys"]);
     let places: Vec<u64> = keys.iter().filter_map(|key| key["place"].as_u64()).collect();
     assert!(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
-use paceline_dashboard::View;
+use paceline_dashboard::{FlowsView, TraceView, View};
 use schemars::schema_for;
 use serde_json::Value;
 
@@ -91,8 +91,9 @@ fn typed(source: &str) -> BTreeSet<String> {
 #[test]
 fn the_page_knows_the_fields_that_the_server_tells() {
     let source = fs::read_to_string(root().join("web/src/view.ts")).expect("the types of the page");
-    let schema = serde_json::to_value(schema_for!(View)).expect("a schema is JSON");
-    assert_eq!(typed(&source), fields(&schema));
+    let schemas = [schema_for!(View), schema_for!(FlowsView), schema_for!(TraceView)];
+    let told = schemas.map(|schema| fields(&serde_json::to_value(schema).expect("a schema is JSON")));
+    assert_eq!(typed(&source), told.into_iter().flatten().collect());
     assert!(
         !typed(&source.replace("has_ended", "is_over")).contains("has_ended"),
         "a field that is missing is seen"

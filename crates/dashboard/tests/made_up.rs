@@ -2,13 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
-use paceline_dashboard::{Dashboard, Hosts};
+use paceline_dashboard::{Dashboard, Flow, Hosts, Inspect, Matched, Portion, Seen, Token, TraceFilter};
 use telemetry::{
-    CoreCounts, CoreWriter, FunctionCounts, FunctionLayout, InterfaceSnapshot, Layout, StrategySnapshot,
-    Telemetry,
+    CoreCounts, CoreWriter, FunctionCounts, FunctionLayout, InterfaceSnapshot, Layout, RuleSnapshot,
+    StrategySnapshot, Telemetry,
 };
 
 /// How long a test waits for what has to come at once or with the next message.
@@ -18,7 +20,86 @@ pub struct Run {
     pub telemetry: Arc<Telemetry>,
     writers: Vec<CoreWriter>,
     step: u64,
+    rules_asked: Arc<AtomicU64>,
+    pub asked: Arc<Asked>,
 }
+
+/// What the page asked of the run.
+#[derive(Default)]
+pub struct Asked {
+    /// Looks through all flows.
+    pub looks: AtomicU64,
+    /// Filters of traces.
+    pub filters: Mutex<Vec<TraceFilter>>,
+    /// What was to be reloaded.
+    pub reloads: Mutex<Vec<Option<String>>>,
+}
+
+impl Inspect for Asked {
+    /// 300 flows, the rates of which fall from the first to the last.
+    fn flows(&self, see: &mut dyn FnMut(Portion) -> bool) -> Result<(), String> {
+        let look = self.looks.fetch_add(1, Ordering::Relaxed) + 1;
+        let flow = |number: u64| Flow {
+            function: "flow-statistics".to_owned(),
+            key: format!("tcp [2001:db8:1:2:3:4:5:{number:x}]:40000 > [2001:db8:ffff:ffff::1]:443"),
+            core: Some(number as usize % 2),
+            packets: look * (100_000 - 100 * number),
+            bytes: Some(look * (700_000 + 1_000 * number)),
+        };
+        for portion in 0..3 {
+            let flows = (100 * portion..100 * (portion + 1)).map(flow).collect();
+            if !see(Portion { flows, worked: Duration::from_micros(30 * portion) }) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Port 1 is no filter; packets to port 2 never come; with all others there are more than are shown.
+    fn trace(
+        &self,
+        filter: &TraceFilter,
+        most: u64,
+        see: &mut dyn FnMut(Seen) -> bool,
+    ) -> Result<Matched, String> {
+        self.filters.lock().expect("no panic").push(filter.clone());
+        if filter.port == Some(1) {
+            return Err("`port` is 1, which this test has no packets of".to_owned());
+        }
+        see(Seen::Began("udp and port 443".to_owned()));
+        let mut matched = 0;
+        loop {
+            thread::sleep(Duration::from_millis(1));
+            let seen = match filter.port == Some(2) {
+                true => Seen::Nothing,
+                false => {
+                    matched += 1;
+                    Seen::Packet(format!(
+                        "packet {matched} at 1795366015.2 s, core 0: udp [2001:db8:1:2:3:4:5:6]:40000 > [2001:db8::1]:443, 1200 bytes\n  \
+                         access-list  forward  key udp [2001:db8:1:2:3:4:5:6]:40000 <-> [2001:db8::1]:443  new -> open\n  => forward\n"
+                    ))
+                }
+            };
+            if !see(seen) {
+                return Ok(Matched { matched, missed: 0 });
+            }
+            assert!(matched <= most, "more than were asked for");
+        }
+    }
+
+    fn reload(&self, text: Option<&str>) -> Result<String, String> {
+        self.reloads.lock().expect("no panic").push(text.map(str::to_owned));
+        match text {
+            Some(text) if text.contains("wrong") => Err("chain.toml has no function `wrong`".to_owned()),
+            _ => Ok("after 7,200,000 packets edge took over; packets waited for 0.4 ms\n  access-list goes on with 12,000 \
+                     flows\n  nat begins anew, because its option `external` is another"
+                .to_owned()),
+        }
+    }
+}
+
+/// What changes the run.
+pub const TOKEN: &str = "8c7b4a0d92e15f36";
 
 impl Run {
     pub fn new() -> Run {
@@ -59,9 +140,28 @@ impl Run {
             moves: 7,
             ..StrategySnapshot::default()
         });
+        // A firewall of many rules, all of which decide more and more.
+        let rules_asked = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&rules_asked);
+        telemetry.tell_rules(move || {
+            let asked = count.fetch_add(1, Ordering::Relaxed) + 1;
+            let text = |number: u64| match number {
+                1 => "accept any from any to any state established,related".to_owned(),
+                _ => format!(
+                    "drop tcp from 2001:db8:1:{number:x}::/64 to any port 22,2222,8022 limit 10/s burst 20"
+                ),
+            };
+            let rule = |number: u64| RuleSnapshot {
+                function: "access-list".to_owned(),
+                rule: number.to_string(),
+                text: text(number),
+                decided: 10_000 * asked / number,
+            };
+            (1..=60).map(rule).collect()
+        });
         let writers = (0..2).map(|core| telemetry.writer(core).expect("a writer")).collect();
         telemetry.begin();
-        let mut run = Run { telemetry, writers, step: 0 };
+        let mut run = Run { telemetry, writers, step: 0, rules_asked, asked: Arc::default() };
         run.step();
         run
     }
@@ -95,9 +195,25 @@ impl Run {
         }
     }
 
+    /// How often cores were asked what rules decided.
+    pub fn rules_asked(&self) -> u64 {
+        self.rules_asked.load(Ordering::Relaxed)
+    }
+
     pub fn dashboard(&self) -> Dashboard {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        Dashboard::on(listener, Arc::clone(&self.telemetry), Hosts::of("127.0.0.1:0")).expect("a dashboard")
+        let inspect: Arc<dyn Inspect> = Arc::clone(&self.asked) as _;
+        let telemetry = Arc::clone(&self.telemetry);
+        let token = Token::new(TOKEN).expect("a token");
+        let asked = (Some(inspect), Some(token));
+        Dashboard::on(listener, telemetry, Hosts::of("127.0.0.1:0"), asked).expect("a dashboard")
+    }
+
+    /// A page that shows counters alone.
+    pub fn plain_dashboard(&self) -> Dashboard {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let telemetry = Arc::clone(&self.telemetry);
+        Dashboard::on(listener, telemetry, Hosts::of("127.0.0.1:0"), (None, None)).expect("a dashboard")
     }
 }
 
@@ -125,7 +241,11 @@ pub struct Messages {
 
 impl Messages {
     pub fn listen(address: SocketAddr) -> Messages {
-        let stream = connect(address, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        Messages::of(address, "/events")
+    }
+
+    pub fn of(address: SocketAddr, path: &str) -> Messages {
+        let stream = connect(address, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
         Messages { stream, read: String::new() }
     }
 

@@ -120,6 +120,11 @@ impl Telemetry {
         self.begin.get_or_init(Instant::now);
     }
 
+    /// Since the run began; 0 before that.
+    pub fn elapsed(&self) -> Duration {
+        self.begin.get().map_or(Duration::ZERO, Instant::elapsed)
+    }
+
     /// From now on snapshots have what this says of interfaces. The first one that is given counts.
     pub fn tell_interfaces(&self, interfaces: impl Fn() -> Vec<InterfaceSnapshot> + Send + Sync + 'static) {
         self.interfaces.get_or_init(|| Teller(Box::new(interfaces)));
@@ -137,15 +142,19 @@ impl Telemetry {
 
     /// A snapshot with what rules have decided, for which cores are asked: not for a core to call, since it waits for their answers.
     pub fn whole_snapshot(&self) -> Snapshot {
-        let rules = self.rules.get().map_or_else(Vec::new, |rules| (rules.0)());
-        Snapshot { rules, ..self.snapshot() }
+        Snapshot { rules: self.rules(), ..self.snapshot() }
+    }
+
+    /// What rules have decided, for which cores are asked: it waits for their answers. Nothing where no function has rules.
+    pub fn rules(&self) -> Vec<RuleSnapshot> {
+        self.rules.get().map_or_else(Vec::new, |rules| (rules.0)())
     }
 
     /// What has been published by now. Takes memory and time in proportion to the number of counters.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             layout: Arc::clone(&self.layout),
-            elapsed: self.begin.get().map_or(Duration::ZERO, Instant::elapsed),
+            elapsed: self.elapsed(),
             cores: self.blocks.iter().map(|(block, _)| self.core(block)).collect(),
             interfaces: self.interfaces.get().map_or_else(Vec::new, |interfaces| (interfaces.0)()),
             strategy: self.strategy.get().map_or_else(StrategySnapshot::default, |strategy| (strategy.0)()),

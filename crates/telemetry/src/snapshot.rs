@@ -30,6 +30,8 @@ pub struct RuleSnapshot {
     pub function: String,
     /// The rule's name: its number, or `default`.
     pub rule: String,
+    /// As the chain file has it.
+    pub text: String,
     /// How often it was the first that fits, where rules were asked.
     pub decided: u64,
 }

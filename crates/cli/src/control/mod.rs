@@ -11,11 +11,13 @@
 //! | `server` | the run's end |
 //! | `streams` | answers of many lines, each in a thread of its own |
 //! | `client` | the asking end |
+//! | `inspect` | what the page of a run asks |
 
 mod client;
 mod expiries;
 mod flow;
 mod in_kernel;
+mod inspect;
 mod replies;
 mod server;
 mod sets;

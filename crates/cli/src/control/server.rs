@@ -22,7 +22,6 @@ use super::streams::{Stream, Streams};
 use super::subject::Subject;
 use super::words::{Answer, REQUEST_MAX, Request};
 use crate::failure::Failure;
-use crate::input::read_text;
 
 /// How long a client that is connected may say nothing: others wait meanwhile.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -219,11 +218,7 @@ impl Hangups {
     pub fn reload(self, subject: Arc<Subject>) {
         self.each(move || {
             subject.wait();
-            let name = subject.chain.display().to_string();
-            let told = read_text("the chain file", &subject.chain)
-                .map_err(|failure| failure.to_string())
-                .and_then(|text| subject.reload(&name, &text));
-            match told {
+            match subject.reload_own_file() {
                 Ok(report) => report.text(),
                 Err(why) => format!("no reload, the chain before goes on: {why}\n"),
             }

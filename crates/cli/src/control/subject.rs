@@ -20,6 +20,7 @@ use super::flow::FlowWords;
 use super::unwritten::Unwritten;
 use super::wanted::{FlowFilter, Wanted};
 use super::words::{COUNT_MAX, CoreStatus, InterfaceCounts, RuleLine, Status, TunableLine};
+use crate::input::read_text;
 use crate::output::plural;
 use crate::service;
 
@@ -64,7 +65,7 @@ pub fn external(chain: &Chain, guards_host: bool) -> ExternalAddresses {
 }
 
 /// The time, as packets are stamped on interfaces: ns since 1970.
-fn now_ns() -> u64 {
+pub(super) fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
@@ -148,6 +149,13 @@ impl Subject {
         // Its sets are those of its file.
         expiries.clear();
         Ok(report)
+    }
+
+    /// Has the run's own chain file take over, read again.
+    pub(super) fn reload_own_file(&self) -> Result<ReloadReport, String> {
+        let name = self.chain.display().to_string();
+        let text = read_text("the chain file", &self.chain).map_err(|failure| failure.to_string())?;
+        self.reload(&name, &text)
     }
 
     /// Has a chain that has been read take over.

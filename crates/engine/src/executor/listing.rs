@@ -80,7 +80,8 @@ pub struct RuleCount {
 impl RuleCount {
     /// As metrics have it.
     pub(crate) fn snapshot(self) -> RuleSnapshot {
-        RuleSnapshot { function: self.function, rule: self.rule, decided: self.decided }
+        let RuleCount { function, rule, text, decided } = self;
+        RuleSnapshot { function, rule, text, decided }
     }
 }
 

@@ -205,7 +205,7 @@ impl Text<'_> {
             text.named(&EVENTS, labels, "event", events);
         });
         self.family(&RULES);
-        for RuleSnapshot { function, rule, decided } in &self.snapshot.rules {
+        for RuleSnapshot { function, rule, decided, .. } in &self.snapshot.rules {
             self.sample(&RULES, &[("function", function), ("rule", rule)], decided);
         }
     }

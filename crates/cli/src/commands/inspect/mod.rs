@@ -32,6 +32,9 @@ pub struct InspectArgs {
     /// Packets of one flow conflict if fewer than this many cycles apart, one packet a cycle
     #[arg(long, short = 'n', value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
     pub window: u64,
+    /// Show all: ten flows, protocols, sizes of flows and packets, checksums, and what the words mean
+    #[arg(long, short)]
+    pub verbose: bool,
     /// Write the result as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -64,9 +67,15 @@ pub fn command(args: &InspectArgs, _: &Registry) -> Result<ExitCode, Failure> {
         complete: input_error.is_none(),
         error: input_error.as_ref().map(CaptureError::to_string),
     };
-    let mut text = text::render(&args.pcap, &inspection.profile, &inspection.oddities, inspection.complete);
-    text += &text::checksums(&inspection.checksums);
+    let shown = (inspection.complete, args.verbose);
+    let mut text = text::render(&args.pcap, &inspection.profile, &inspection.oddities, shown);
+    if args.verbose || inspection.checksums.wrong > 0 {
+        text += &text::checksums(&inspection.checksums);
+    }
     text += &text::fragments(inspection.profile.protocols.fragments, &inspection.fragments);
+    if !args.verbose && inspection.profile.packets > 0 {
+        text += text::MORE;
+    }
     let json = output::json(&inspection)?;
     reports.write_documents(&[&|| json.clone(), &|| page::render(&args.pcap, &inspection)], &text)?;
     match input_error {

@@ -142,9 +142,8 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     eprintln!("{}", rights_line(&kept, confined));
     let server = listener.zip(telemetry.as_ref());
     let _server = server.map(|(listener, telemetry)| serve_on(listener, telemetry)).transpose()?;
-    let _page = args.web.serve(page, telemetry.as_ref())?;
     let timeline = Page::follow(document.as_ref(), telemetry.as_ref());
-    let progress = interruptible(telemetry);
+    let progress = interruptible(telemetry.clone());
     let unwritten = Unwritten::default();
     let subject = Arc::new(Subject {
         registry: registry.clone(),
@@ -160,6 +159,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         unwritten: unwritten.clone(),
         changes: Changes::default(),
     });
+    let _page = args.web.serve(page, telemetry.as_ref(), Some(Arc::clone(&subject) as _))?;
     let _control = Control::start_at(args.live.control.as_deref(), &subject)?;
     hangups.reload(Arc::clone(&subject));
     let cores = plural(plan.cores as u64, "core");

@@ -58,6 +58,11 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     if args.chain.pcap.is_none() && args.history.pcap_dir.is_none() {
         return Err(Failure::usage(NOWHERE));
     }
+    if args.web.web_control {
+        return Err(Failure::usage(
+            "--web-control is for interfaces: over a capture no other chain is asked for\nSay when one takes over with --reload-at.",
+        ));
+    }
     let (Setting { chain, plan, packets }, reloads) = prepare(args, registry)?;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     // Where something else is on standard output, the text is not.
@@ -81,7 +86,7 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     let server = args.metrics.as_ref().zip(telemetry.as_ref());
     // Ends with the run.
     let _server = server.map(|(address, telemetry)| serve(address, telemetry)).transpose()?;
-    let _page = args.web.serve(listener, telemetry.as_ref())?;
+    let _page = args.web.serve(listener, telemetry.as_ref(), None)?;
     let timeline = Page::follow(document.as_ref(), telemetry.as_ref());
     let progress = interruptible(telemetry);
     let tracer = tracer.map(|tracer| tracer.begin(&plan, &progress)).transpose()?;

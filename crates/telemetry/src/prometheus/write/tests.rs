@@ -104,6 +104,7 @@ fn snapshot() -> Snapshot {
         rules: vec![crate::RuleSnapshot {
             function: "firewall".to_owned(),
             rule: "3".to_owned(),
+            text: "drop udp from any to any port 53".to_owned(),
             decided: 41,
         }],
     }

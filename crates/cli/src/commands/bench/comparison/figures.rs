@@ -1,7 +1,8 @@
 //! What all three forms say about a point.
 
-use measure::{Comparison, Point};
+use measure::{Clock, Comparison, Point};
 
+use crate::output::plural;
 use crate::page::numbers::decimal;
 
 /// What every form says of a comparison that ended early.
@@ -13,6 +14,24 @@ pub fn single(comparison: &Comparison) -> Option<&Point> {
     let (_, last) = comparison.points().max_by_key(|(_, point)| point.cores)?;
     let single = comparison.points().filter(|(name, _)| *name == "single");
     single.map(|(_, point)| point).filter(|point| point.clock == last.clock).min_by_key(|point| point.cores)
+}
+
+/// The finding in a line: what has the highest rate. Rates of different clocks are not compared: those that were measured come first.
+pub fn headline(comparison: &Comparison) -> String {
+    let clock = [Clock::Measured, Clock::Virtual]
+        .into_iter()
+        .find(|clock| comparison.points().any(|(_, point)| point.clock == *clock && point.mpps > 0.0));
+    let points = comparison.points().filter(|(_, point)| Some(point.clock) == clock);
+    let Some((strategy, point)) = points.max_by(|(_, a), (_, b)| a.mpps.total_cmp(&b.mpps)) else {
+        return format!("{}: nothing was measured", comparison.chain);
+    };
+    format!(
+        "{}: {strategy} on {} takes the most packets, {} Mpps ({})",
+        comparison.chain,
+        plural(point.cores as u64, "core"),
+        rate(point),
+        point.clock.name()
+    )
 }
 
 /// The least and the most that a search found.

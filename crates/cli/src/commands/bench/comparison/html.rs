@@ -3,7 +3,7 @@
 use measure::{Clock, Comparison, Point, SequencerLoad, Series, TraceSummary};
 
 use super::charts::{self, LatencyOf};
-use super::figures::{SO_FAR, limit, rate, ratio, single, spread};
+use super::figures::{SO_FAR, headline, limit, rate, ratio, single, spread};
 use crate::output::{count, plural, plural_of};
 use crate::page::markup::{Element, element};
 use crate::page::numbers::{decimal, percent};
@@ -12,7 +12,7 @@ use crate::page::{Row, charts as beside, data, figure, folded, legend, page, par
 
 /// A whole page, with the comparison's JSON in it.
 pub fn render_html(comparison: &Comparison) -> String {
-    let title = format!("{}: strategies compared", comparison.chain);
+    let title = headline(comparison);
     let body = element("body")
         .child(charts::patterns())
         .child(element("header").children(title_of(comparison)))
@@ -39,7 +39,7 @@ pub fn render_gallery(title: &str, comparisons: &[(String, &Comparison)], comple
 fn title_of(comparison: &Comparison) -> Vec<Element> {
     let trace = &comparison.trace;
     let mut title = vec![
-        element("h1").text(&comparison.chain),
+        element("h1").text(headline(comparison)),
         paragraph("lead", &comparison.functions.join(" → ")),
         paragraph("lead", &format!("over {}: {}", trace.source, size(trace))),
     ];

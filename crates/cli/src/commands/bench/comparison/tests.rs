@@ -103,6 +103,28 @@ fn the_page_is_well_formed_and_carries_its_data() {
     }
 }
 
+/// The heading names the highest rate of one clock: a virtual one is not beside one that was measured.
+#[test]
+fn the_heading_of_the_page_is_the_finding() {
+    let heading = |comparison: &Comparison| {
+        let html = render_html(comparison);
+        let page = parse(&html);
+        named(&page, "h1").map(text_of).collect::<String>()
+    };
+    let mut comparison = sample();
+    let fastest = |comparison: &Comparison, clock: Clock| {
+        let of = comparison.points().filter(|(_, point)| point.clock == clock);
+        of.map(|(_, point)| point.mpps).fold(0.0, f64::max)
+    };
+    let measured = fastest(&comparison, Clock::Measured);
+    assert!(measured > 0.0, "the sample has measured points");
+    let found = heading(&comparison);
+    assert!(found.contains(" takes the most packets, ") && found.ends_with("Mpps (measured)"), "{found}");
+    assert!(found.contains(&decimal(measured)), "{found}");
+    comparison.series.iter_mut().for_each(|series| series.points.clear());
+    assert!(heading(&comparison).ends_with(": nothing was measured"));
+}
+
 #[test]
 fn a_gallery_has_a_chart_for_each() {
     let sample = sample();

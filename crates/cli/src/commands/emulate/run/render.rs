@@ -2,7 +2,7 @@
 
 use super::charts;
 use super::report::Emulation;
-use crate::output::{heading, table};
+use crate::output::{heading, item, table, wrapped};
 use crate::page::markup::element;
 use crate::page::{Row, charts as beside, data, folded, page, paragraph, section, table as html_table};
 
@@ -12,14 +12,21 @@ const OCCUPANCY: [&str; 3] = ["buffer", "most", "size"];
 
 /// The report for the terminal.
 pub fn render_text(emulation: &Emulation) -> String {
-    let mut text = format!("{}; {}\n", emulation.title(), emulation.source);
+    let mut text = wrapped(&emulation.headline(), "", "  ");
+    text += &wrapped(&format!("{}; {}", emulation.title(), emulation.source), "", "  ");
+    emulation.findings().iter().for_each(|finding| text += &item(finding));
     let groups = [
         (&PLACES[..], emulation.places(), 2),
         (&LOSSES[..], emulation.losses(), 1),
         (&OCCUPANCY[..], emulation.occupancy(), 1),
     ];
-    let figures: Vec<Vec<String>> =
-        emulation.figures().into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    // What did not occur is in the page and the JSON.
+    let figures: Vec<Vec<String>> = emulation
+        .figures()
+        .into_iter()
+        .filter(|(_, value)| value != "0" && value != "0.0%")
+        .map(|(name, value)| vec![name.to_owned(), value])
+        .collect();
     text += &heading("what came of it");
     text += &table(&["", "value"], &figures, 1);
     for (names, rows, left) in groups {
@@ -55,8 +62,13 @@ pub fn render_html(emulation: &Emulation) -> String {
     }
     let occupancy = emulation.occupancy().into_iter().map(Row::from).collect();
     main = main.children(folded("The most that each buffer held", &OCCUPANCY, occupancy));
-    let lead = paragraph("lead", &emulation.command);
-    let header = element("header").child(element("h1").text(emulation.title())).child(lead);
+    let headline = emulation.headline();
+    let findings = emulation.findings().into_iter().map(|finding| element("li").text(finding));
+    let header = element("header")
+        .child(element("h1").text(&headline))
+        .child(element("ul").class("findings").children(findings))
+        .child(paragraph("lead", &format!("{}; {}", emulation.title(), emulation.source)))
+        .child(paragraph("lead", &emulation.command));
     let body = element("body").child(header).child(main).child(data("emulation", emulation));
-    page(&emulation.title(), emulation.paceline, body)
+    page(&headline, emulation.paceline, body)
 }

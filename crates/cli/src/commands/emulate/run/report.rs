@@ -169,8 +169,6 @@ impl Emulation {
             ("of these dropped by the program", count(self.departures.packets_dropped_by_program)),
             ("copies that ports got", count(self.departures.copies_sent)),
             ("lost in the pipeline", format!("{} ({})", count(report.lost()), percent(report.loss()))),
-            ("packets per cycle", format!("{:.4}", report.throughput)),
-            ("offered per cycle", format!("{:.4}", report.offered)),
             ("latency, mean cycles", format!("{:.1}", latency.mean)),
             ("latency, median", count(latency.p50)),
             ("latency, 99% within", count(latency.p99)),
@@ -206,6 +204,60 @@ impl Emulation {
         let used = self.report.occupancy_max.iter().filter(|(_, most)| **most > 0);
         let size = |buffer| self.buffer_sizes.get(buffer).map_or("-".to_owned(), |size| count(*size));
         used.map(|(buffer, most)| vec![buffer.clone(), count(*most), size(buffer)]).collect()
+    }
+
+    /// What came of it, in a line.
+    pub fn headline(&self) -> String {
+        let Report { program, model, throughput, packets_in, .. } = &self.report;
+        let lost = match self.report.lost() {
+            0 => "no packet is lost".to_owned(),
+            lost => format!("{} of {} are lost", count(lost), plural(*packets_in, "packet")),
+        };
+        let differs = match &self.check {
+            Some(check) if !check.is_equal() => "; it DIFFERS from the reference",
+            Some(_) => "; all is as the reference has it",
+            None => "",
+        };
+        format!("{program} on {model}: {throughput:.2} packets a cycle, {lost}{differs}")
+    }
+
+    /// What a reader has to know first, in sentences.
+    pub fn findings(&self) -> Vec<String> {
+        let report = &self.report;
+        let mut findings = Vec::new();
+        if let Some((cause, most)) = report.drops.iter().max_by_key(|(_, lost)| **lost) {
+            let cause = cause.replace('_', " ");
+            findings.push(format!(
+                "Most packets that are lost are lost for {cause}: {} of {}.",
+                count(*most),
+                count(report.lost())
+            ));
+        }
+        findings.push(format!(
+            "{:.4} packets a cycle were offered, and {:.4} came out.",
+            report.offered, report.throughput
+        ));
+        if report.packets_out > 0 {
+            let latency = &report.latency_cycles;
+            findings.push(format!(
+                "Half of the packets take {} at most, 99 in 100 {} at most.",
+                plural(latency.p50, "cycle"),
+                count(latency.p99)
+            ));
+        }
+        if report.stalls > 0 && report.cycles > 0 {
+            let share = percent(report.stalls as f64 / report.cycles as f64);
+            findings.push(format!(
+                "The first stage could not advance in {} ({share}).",
+                plural(report.stalls, "cycle")
+            ));
+        }
+        let fullest = report.occupancy_max.iter().filter_map(|(buffer, most)| {
+            let size = self.buffer_sizes.get(buffer).filter(|size| **size > 0 && most >= size)?;
+            Some(format!("{buffer} was full, with {}.", count(*size)))
+        });
+        findings.extend(fullest.take(3));
+        findings
     }
 
     pub fn title(&self) -> String {

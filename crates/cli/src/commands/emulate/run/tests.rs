@@ -8,7 +8,7 @@ use roxmltree::{Document, ParsingOptions};
 
 use super::latencies::{Step, steps};
 use super::render::{render_html, render_text};
-use super::report::{Departures, Emulation, Place};
+use super::report::{Compared, Departures, Emulation, Place};
 
 fn sample(latencies: &[u64]) -> Emulation {
     let mut taken = Histogram::new(3).expect("digits");
@@ -120,6 +120,43 @@ fn what_became_of_every_packet_is_told() {
             assert_eq!(cells[at + 1].text(), Some(value), "{name}");
         }
     });
+}
+
+/// The first lines, and the head of the page, say the finding.
+#[test]
+fn what_came_of_it_is_said_first() {
+    let mut emulation = sample(&[10, 10, 20, 40]);
+    emulation.report.stalls = 25;
+    emulation.report.occupancy_max.insert("<flows>.pb".to_owned(), 32);
+    let headline = "<program> on rapid: 0.04 packets a cycle, 4 of 8 packets are lost";
+    assert_eq!(emulation.headline(), headline);
+    let findings = [
+        "Most packets that are lost are lost for phv buffer full: 3 of 4.",
+        "0.0800 packets a cycle were offered, and 0.0400 came out.",
+        "Half of the packets take 10 cycles at most, 99 in 100 40 at most.",
+        "The first stage could not advance in 25 cycles (25.0%).",
+        "<flows>.pb was full, with 32.",
+    ];
+    assert_eq!(emulation.findings(), findings);
+    let text = render_text(&emulation);
+    assert!(text.starts_with(headline), "{text}");
+    assert!(text.lines().take(10).any(|line| line.contains(findings[4])), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100) && text.lines().count() <= 40, "{text}");
+    with_page(&emulation, |page| {
+        let of =
+            |tag: &str| page.descendants().find(|node| node.has_tag_name(tag)).and_then(|node| node.text());
+        assert_eq!(of("h1"), Some(headline));
+        assert_eq!(of("li"), Some(findings[0]));
+    });
+    let different = Compared { packets: 8, differ: 1, first: None, state: None };
+    emulation.check = Some(different);
+    assert!(emulation.headline().ends_with("; it DIFFERS from the reference"));
+    emulation.report.drops.clear();
+    emulation.check = Some(Compared { packets: 8, differ: 0, first: None, state: None });
+    assert_eq!(
+        emulation.headline(),
+        "<program> on rapid: 0.04 packets a cycle, no packet is lost; all is as the reference has it"
+    );
 }
 
 /// 40 cycles at the right end, 400 - 24; 0 at 48. 100% at 28, 0% at 240 - 40.

@@ -236,6 +236,7 @@ impl Controlled for Running {
             Request::Move { .. } | Request::Pin { .. } | Request::Unpin { .. } => {
                 not("a program in the kernel has no entries or shards that move")
             }
+            Request::Tune { .. } => not("a program in the kernel declares no number that can be set"),
             Request::Set { .. } | Request::Sets { .. } => {
                 not("sets are of functions of chains, and this is a program in P4")
             }
