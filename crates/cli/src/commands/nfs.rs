@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// The table in `docs/scr.md`: every function, its item's bytes, and those with 12 less for each address.
+    /// The table in `docs/scr.md`: the functions of the paper's Table 1, their item's bytes, and those with 12 less for each address.
     #[test]
     fn documented_items_are_those_there_are() {
         let documented = include_str!("../../../../docs/scr.md");
@@ -233,6 +233,7 @@ mod tests {
             .collect();
         let expected: Vec<Vec<String>> = stock::registry()
             .functions()
+            .filter(|info| rows.iter().any(|row| row[1] == info.about.name))
             .map(|info| {
                 let addresses = (info.reads & Fields::ADDRS).iter().count();
                 let bytes = [info.item_bytes(), info.item_bytes() - 12 * addresses];
@@ -241,5 +242,6 @@ mod tests {
             .collect();
         let documented: Vec<_> = rows.iter().map(|row| vec![row[1], row[3], row[4]]).collect();
         assert_eq!(documented, expected);
+        assert_eq!(documented.len(), 5);
     }
 }
