@@ -100,7 +100,7 @@ impl<L: Layout> Sequencer<L> {
     /// Takes the next packet, which arrived at `time_ns`: a stamp that never runs back, and a core. If it is malformed for
     /// a reason that other packets make ([`Malformed::is_of_datagrams`](wire::Malformed::is_of_datagrams)), or for a checksum
     /// ([`Malformed::is_of_checksums`](wire::Malformed::is_of_checksums)), the packet's own core is told so, too.
-    #[inline]
+    #[inline(always)]
     pub fn next(&mut self, headers: &Headers, time_ns: u64) -> Placed {
         self.remember();
         let stamp = self.stamper.stamp(time_ns);
@@ -178,7 +178,8 @@ impl<L: Layout> Sequencer<L> {
     }
 
     /// Makes the last packet history. One core needs none.
-    #[inline]
+    // Always: else it depends on what else is compiled whether a packet's call is one.
+    #[inline(always)]
     fn remember(&mut self) {
         let Front::Packet(stamp, headers) = &self.front else { return };
         if self.ring_items() == 0 {

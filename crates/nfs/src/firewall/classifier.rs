@@ -223,7 +223,7 @@ fn bits_of(addr: Addr) -> u128 {
 /// Sets of rules as they are made.
 struct Sets {
     all: Vec<Block>,
-    /// Of a set.
+    /// Words of a set.
     words: usize,
     known: BTreeMap<Box<[u64]>, SetAt>,
 }

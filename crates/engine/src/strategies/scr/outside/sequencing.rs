@@ -145,6 +145,7 @@ impl Sequencing {
         if self.has_ethernet { ETHERNET_LEN } else { 0 }
     }
 
+    #[inline(always)]
     fn put_together(&mut self, link: LinkType, packet: &[u8]) {
         let ethernet = self.ethernet_bytes();
         self.frame.clear();
