@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use engine::report::{LoggedRule, WhyDropped};
+use engine::report::{LoggedRule, WhyDropped, has_ports, protocol_name};
 use serde::Serialize;
-use wire::{Addr, LinkType, protocol};
+use wire::LinkType;
 
 use crate::failure::Failure;
 use crate::output::{Files, count, plural};
@@ -79,20 +79,17 @@ impl RuleLog {
         self.second.1 += 1;
         self.written += 1;
         let headers = wire::parse(link, bytes, wire_len);
-        let ported = [protocol::TCP, protocol::UDP, protocol::SCTP, protocol::DCCP];
-        let has_ports = headers.has_transport() && ported.contains(&headers.protocol);
-        let known = protocol::name_of(headers.protocol);
-        let written = |addr: Addr| addr.to_string();
+        let has_ports = has_ports(&headers);
         self.line(&Entry {
             packet: number + 1,
             time_ns,
             function: by,
             rule: name,
             text,
-            protocol: known.map_or_else(|| headers.protocol.to_string(), str::to_owned),
-            src: written(headers.src),
+            protocol: protocol_name(headers.protocol),
+            src: headers.src.to_string(),
             src_port: has_ports.then_some(headers.src_port),
-            dst: written(headers.dst),
+            dst: headers.dst.to_string(),
             dst_port: has_ports.then_some(headers.dst_port),
             bytes: wire_len,
         })

@@ -146,6 +146,11 @@ impl Progress {
         }
     }
 
+    /// Own packets that left by another port than the one by which they came.
+    pub fn forward(&self) -> u64 {
+        self.sent.saturating_sub(self.back)
+    }
+
     /// Own packets that the program dropped.
     pub fn dropped(&self) -> u64 {
         self.packets.saturating_sub(self.sent + self.waited + self.no_port)

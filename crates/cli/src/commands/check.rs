@@ -96,8 +96,7 @@ fn render(chain: &Chain, asked: Option<&'static dyn Strategy>, cores: usize) -> 
         if asked.is_some_and(|asked| asked.name() != strategy.name()) {
             continue;
         }
-        let on = if strategy.name() == SINGLE.name() { 1 } else { cores };
-        let how = match Plan::new(chain, *strategy, on) {
+        let how = match Plan::new(chain, *strategy, cores_of(*strategy, cores)) {
             Ok(plan) => how(&plan, chain),
             Err(error) => {
                 runs &= asked.is_none();
@@ -107,6 +106,11 @@ fn render(chain: &Chain, asked: Option<&'static dyn Strategy>, cores: usize) -> 
         text += &wrapped(&printable(&how), &format!("  {:10}", strategy.name()), &" ".repeat(12));
     }
     (text + "\n", runs)
+}
+
+/// The cores on which a strategy is asked whether it runs a chain: one under `single`.
+fn cores_of(strategy: &'static dyn Strategy, asked: usize) -> usize {
+    if strategy == SINGLE { 1 } else { asked }
 }
 
 /// What makes entries in the tables of a chain: who sends enough of it fills them.
@@ -123,7 +127,7 @@ fn filled(chain: &Chain) -> String {
 /// What a chain keeps of another, from which it takes over.
 fn kept(chain: Chain, before: &Chain, args: &CheckArgs) -> Result<String, Failure> {
     let plans = |strategy: &'static dyn Strategy| -> Result<(usize, Plan, Plan), PlanError> {
-        let cores = if strategy.name() == SINGLE.name() { 1 } else { args.cores };
+        let cores = cores_of(strategy, args.cores);
         let first = Plan::new(before, strategy, cores)?;
         Ok((cores, Plan::new(&chain, strategy, cores)?.following(&first), first))
     };

@@ -83,6 +83,9 @@ impl WhyDropped {
             "malformed" => format!("dropped as malformed: {}", self.reason),
             by => format!("dropped by {by}: {}", self.reason),
         };
-        self.rule.as_ref().map_or(text.clone(), |rule| format!("{text}, rule {}: {}", rule.name, rule.text))
+        match &self.rule {
+            Some(rule) => format!("{text}, rule {}: {}", rule.name, rule.text),
+            None => text,
+        }
     }
 }

@@ -24,7 +24,9 @@ pub use moves::MovesReport;
 pub use section::{Detail, Rank, SUMMARY_LINES, Section};
 pub use seed::SeedReport;
 pub use timeline::{CorePeriod, TimePeriod, TimelineReport};
-pub use trace::{FieldEdit, FieldValue, FlowState, StateField, TraceReport, TracedFunction};
+pub use trace::{
+    FieldEdit, FieldValue, FlowState, StateField, TraceReport, TracedFunction, has_ports, protocol_name,
+};
 pub use why::{FlowPlace, WhyReport};
 
 use std::collections::BTreeMap;

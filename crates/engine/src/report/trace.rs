@@ -392,7 +392,8 @@ fn drop_reason(traced: &Traced, function: usize, reason: usize) -> String {
     format!("{}/{}", function_name(traced, function), reason_name(traced, function, reason))
 }
 
-fn has_ports(headers: &Headers) -> bool {
+/// Whether a packet has ports that were read: its protocol has some, and it is no later fragment.
+pub fn has_ports(headers: &Headers) -> bool {
     let protocols = [protocol::TCP, protocol::UDP, protocol::SCTP, protocol::DCCP];
     headers.has_transport() && protocols.contains(&headers.protocol)
 }
@@ -402,7 +403,7 @@ fn protocol_of(headers: &Headers) -> String {
 }
 
 /// The name of an IP protocol, or its number.
-pub(super) fn protocol_name(number: u8) -> String {
+pub fn protocol_name(number: u8) -> String {
     protocol::name_of(number).map_or_else(|| number.to_string(), str::to_owned)
 }
 

@@ -82,7 +82,7 @@ impl Running {
         let core = |replica: &Replica| CoreStatus {
             packets: replica.packets,
             bytes: replica.bytes,
-            forward: replica.sent - replica.back.min(replica.sent),
+            forward: replica.forward(),
             transmit_back: replica.back,
             host: 0,
             dropped: replica.packets.saturating_sub(replica.sent),
@@ -170,7 +170,7 @@ impl Running {
         let Ok(counts) = self.meter.read() else { return };
         for (at, (writer, replica)) in writers.iter_mut().zip(&counts.replicas).enumerate() {
             let drops = [replica.dropped(), replica.no_port, replica.waited];
-            let forward = replica.sent - replica.back.min(replica.sent);
+            let forward = replica.forward();
             writer.core(&CoreCounts {
                 packets: replica.packets,
                 bytes: replica.bytes,
