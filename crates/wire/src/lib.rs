@@ -6,6 +6,7 @@
 //! | [`Headers`] | the parsed header vector: everything that state may depend on |
 //! | [`verify`](fn@verify) | whether a frame's checksums are right, on demand |
 //! | [`internet_checksum`] | the checksum of headers that are built anew |
+//! | [`answer`](fn@answer) | the TCP reset or ICMP error that answers a packet which is rejected |
 //! | [`fragment`](fn@fragment) | which part of which datagram a fragment carries, on demand |
 //! | [`Edits`] | header changes as data; [`apply`] writes them and updates checksums (RFC 1624) |
 //! | [`Stamp`] | a packet's sequence number and time, given once, by the sequencer |
@@ -15,6 +16,7 @@
 #![no_std]
 
 mod addr;
+mod answer;
 mod checksum;
 mod complete;
 mod edits;
@@ -31,6 +33,7 @@ mod stamp;
 mod verify;
 
 pub use addr::{Addr, Side, SidePrefix};
+pub use answer::{Answer, AnswerKind, answer, may_be_answered};
 pub use checksum::internet_checksum;
 pub use complete::{complete, complete_at, renew};
 pub use edits::{ApplyError, Edits, EditsMark, VlanEdit, apply, apply_by_layers, apply_plain};

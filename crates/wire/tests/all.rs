@@ -8,6 +8,8 @@ mod invariants;
 mod oracle;
 mod packets;
 
+#[path = "answer.rs"]
+mod answer;
 #[path = "capture.rs"]
 mod capture;
 #[path = "checksums.rs"]

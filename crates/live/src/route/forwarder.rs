@@ -201,7 +201,7 @@ impl Forwarder {
         let error = refusal.error?;
         let snapshot = self.reader.snapshot();
         let received_by = snapshot.link(came.by)?;
-        if !icmp::may_be_answered(headers) {
+        if !wire::may_be_answered(headers) {
             return None;
         }
         let mut restored = *headers;

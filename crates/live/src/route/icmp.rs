@@ -7,7 +7,7 @@
 //!  | Ethernet | IPv6 header      | ICMPv6, 8 bytes | the packet, up to 1,232 bytes: 1,280 in all (RFC 4443 §3.1)
 //! ```
 
-use wire::{Addr, Headers, Marks, internet_checksum, protocol};
+use wire::{Addr, Headers, internet_checksum, protocol};
 
 use super::snapshot::{Route, Snapshot};
 
@@ -55,23 +55,6 @@ impl Error {
 
     pub(super) fn is_path_mtu(self) -> bool {
         matches!(self, Error::TooBig { .. })
-    }
-}
-
-/// Whether a packet that is to be forwarded is one about which errors are sent: none about errors, so that nothing loops;
-/// none about later fragments (RFC 1122 §3.2.2, RFC 1812 §4.3.2.7, RFC 4443 §2.4 e). That it is a unicast was checked before.
-pub(super) fn may_be_answered(headers: &Headers) -> bool {
-    if headers.marks.contains(Marks::LATER_FRAGMENT) {
-        return false;
-    }
-    match (headers.protocol, headers.marks.contains(Marks::IPV4)) {
-        // Known queries, and no others: an unknown type may be an error.
-        (protocol::ICMP, true) => {
-            headers.icmp().is_some_and(|icmp| matches!(icmp.kind, 0 | 8..=10 | 13..=18))
-        }
-        // Redirects are informational by their number (RFC 4443 §2.4 e.2).
-        (protocol::ICMPV6, false) => headers.icmp().is_some_and(|icmp| icmp.kind >= 128 && icmp.kind != 137),
-        _ => true,
     }
 }
 

@@ -1,0 +1,285 @@
+//! The answer to a packet that is rejected: a TCP reset, or an ICMP error that says "administratively prohibited".
+//!
+//! ```text
+//! a reset, over the packet:       | link | IP, 20 or 40 | TCP, 20 |
+//! an error, before the packet:    | link | IP, 20 or 40 | ICMP, 8 | the packet's own bytes from its IP header on
+//!                                 |<---- Answer::head() --------->|
+//! ```
+//!
+//! The link header is the packet's, with its VLAN tags, and with source and destination exchanged.
+
+use core::ops::Range;
+
+use crate::edits::has_segments_left;
+use crate::{
+    Addr, Checksums, Headers, LinkType, Marks, internet_checksum, parse, protocol, tcp_flags, verify,
+};
+
+/// An answer to a packet, as what becomes of the packet's frame. See [`answer`](fn@answer).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    head: [u8; Answer::HEAD_MAX],
+    head_len: u8,
+    /// What of the frame stays behind the head.
+    quoted: (u16, u16),
+    kind: AnswerKind,
+}
+
+/// What an answer says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerKind {
+    /// A TCP reset.
+    Reset,
+    /// An ICMP or ICMPv6 error: administratively prohibited.
+    Prohibited,
+}
+
+/// The most bytes of an IPv4 packet that an error quotes, so that it has 576 in all (RFC 1812 §4.3.2.3).
+const QUOTED_MAX_IPV4: usize = 576 - 20 - ICMP;
+/// The most bytes of an IPv6 packet that an error quotes, so that it has 1,280 in all (RFC 4443 §2.4 c).
+const QUOTED_MAX_IPV6: usize = 1_280 - 40 - ICMP;
+const ICMP: usize = 8;
+const TCP: usize = 20;
+/// Linux cooked, version 2, with two VLAN tags.
+const LINK_MAX: usize = 28;
+
+impl Answer {
+    const HEAD_MAX: usize = LINK_MAX + 40 + TCP;
+
+    /// How many bytes an answer may reach into the room before its packet: IPv6 and ICMPv6 headers.
+    pub const ROOM: usize = 40 + ICMP;
+
+    /// What it says.
+    pub fn kind(&self) -> AnswerKind {
+        self.kind
+    }
+
+    /// Its bytes: what is written anew, and which bytes of the frame follow it. The second is empty for a reset.
+    pub fn parts<'a>(&'a self, frame: &'a [u8]) -> [&'a [u8]; 2] {
+        let quoted = frame.get(usize::from(self.quoted.0)..usize::from(self.quoted.1)).unwrap_or_default();
+        [self.head(), quoted]
+    }
+
+    fn head(&self) -> &[u8] {
+        &self.head[..usize::from(self.head_len)]
+    }
+
+    /// Writes the answer in the place of the packet that it answers, which is at `data` in `buffer`, and says where the answer is.
+    /// `None`, and nothing has changed, if there is not enough [room](Answer::ROOM) before the packet, or it is another packet.
+    #[must_use]
+    pub fn write(&self, buffer: &mut [u8], data: Range<usize>) -> Option<Range<usize>> {
+        let (begin, end) = (usize::from(self.quoted.0), usize::from(self.quoted.1));
+        // A reset begins where the packet does; a quote stays where it is.
+        let behind = if begin == end { data.start + self.head().len() } else { data.start + begin };
+        let start = behind.checked_sub(self.head().len())?;
+        let end = behind + (end - begin);
+        if end > data.end {
+            return None;
+        }
+        buffer.get_mut(start..behind)?.copy_from_slice(self.head());
+        Some(start..end)
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let begin = usize::from(self.head_len);
+        self.head[begin..begin + bytes.len()].copy_from_slice(bytes);
+        self.head_len += bytes.len() as u8;
+    }
+}
+
+/// The answer to a packet that is rejected, to be sent to where the packet came from: for TCP a reset (RFC 9293 §3.10.7.1), for
+/// all else an ICMP error of type 3, code 13 (RFC 1812 §5.2.7.1) or an ICMPv6 error of type 1, code 1 (RFC 4443 §3.1). It comes
+/// from the address that the packet was sent to.
+///
+/// `None` for what is not to be answered (RFC 1122 §3.2.2, RFC 4443 §2.4 e), so that answers neither loop nor multiply:
+///
+/// - a TCP reset; an ICMP error, or a message that may be one ([`may_be_answered`]);
+/// - a later fragment, and a first one of TCP, whose length nobody knows;
+/// - a packet that is not IP, malformed, or has a wrong checksum; one that its sender left to a card is right;
+/// - a source or destination that is not one host: multicast, broadcast, loopback, unspecified, reserved;
+/// - a group of stations as source or destination in the link header;
+/// - TCP by way of a routing header that names hops to come: the connection is not with the address that it goes to now.
+pub fn answer(link: LinkType, frame: &[u8], wire_len: u32) -> Option<Answer> {
+    let headers = parse(link, frame, wire_len);
+    let is_right = match verify(frame, &headers) {
+        Checksums::Right | Checksums::Unverifiable => true,
+        Checksums::Wrong { is_left_to_card, .. } => is_left_to_card,
+        // Malformed, or IPv6 with a transport that has none.
+        Checksums::Absent => headers.is_ip() && headers.is_well_formed(),
+    };
+    if !is_right || !may_be_answered(&headers) || !is_one_host(headers.src) || !is_one_host(headers.dst) {
+        return None;
+    }
+    let l3 = usize::from(headers.l3_offset);
+    let packet = frame.get(l3..)?;
+    let mut answer = Answer {
+        head: [0; Answer::HEAD_MAX],
+        head_len: l3 as u8,
+        quoted: (0, 0),
+        kind: AnswerKind::Prohibited,
+    };
+    answer.head.get_mut(..l3)?.copy_from_slice(frame.get(..l3)?);
+    turn_round(link, &mut answer.head[..l3])?;
+    match headers.protocol {
+        protocol::TCP => answer.reset(&headers, packet)?,
+        _ => answer.prohibited(&headers, l3, packet),
+    }
+    Some(answer)
+}
+
+/// Whether an ICMP error may be sent about a packet, as far as its headers say: not about an error, so that nothing loops, and not
+/// about a later fragment (RFC 1122 §3.2.2, RFC 1812 §4.3.2.7, RFC 4443 §2.4 e). Of ICMP only messages that are known not to be
+/// errors.
+pub fn may_be_answered(headers: &Headers) -> bool {
+    if headers.marks.contains(Marks::LATER_FRAGMENT) {
+        return false;
+    }
+    match (headers.protocol, headers.marks.contains(Marks::IPV4)) {
+        // Known queries, and no others: an unknown type may be an error.
+        (protocol::ICMP, true) => {
+            headers.icmp().is_some_and(|icmp| matches!(icmp.kind, 0 | 8..=10 | 13..=18))
+        }
+        // Redirects are informational by their number (RFC 4443 §2.4 e.2).
+        (protocol::ICMPV6, false) => headers.icmp().is_some_and(|icmp| icmp.kind >= 128 && icmp.kind != 137),
+        _ => true,
+    }
+}
+
+/// Whether an address is that of one host, which can be told something from elsewhere.
+fn is_one_host(address: Addr) -> bool {
+    match address.to_v4() {
+        // "This network", loopback, multicast, reserved and broadcast (RFC 1122 §3.2.1.3).
+        Some([first, ..]) => !matches!(first, 0 | 127 | 224..),
+        None => {
+            let Addr(bytes) = address;
+            let is_loopback = bytes == 1_u128.to_be_bytes();
+            bytes[0] != 0xff && address != Addr::UNSPECIFIED && !is_loopback
+        }
+    }
+}
+
+/// Makes a packet's link header that of its answer. `None` if it names a group of stations, or none.
+fn turn_round(link: LinkType, header: &mut [u8]) -> Option<()> {
+    match link {
+        LinkType::Ethernet => {
+            let (to, from) = header.get_mut(..12)?.split_at_mut(6);
+            if (to[0] | from[0]) & 1 != 0 || *from == [0; 6] {
+                return None;
+            }
+            to.swap_with_slice(from);
+        }
+        // Whose address it is depends on the way: the answer goes out, and the interface's address is not known here.
+        LinkType::LinuxSll => {
+            turn_round_cooked(header.get_mut(..2)?.last_mut()?)?;
+            header.get_mut(4..14)?.fill(0);
+        }
+        LinkType::LinuxSll2 => {
+            turn_round_cooked(header.get_mut(10)?)?;
+            header.get_mut(11..20)?.fill(0);
+        }
+        LinkType::Null | LinkType::Loop | LinkType::RawIp => {}
+    }
+    Some(())
+}
+
+/// The packet type of a cooked capture: a packet to this or another host becomes one from this host, and one from this host one to
+/// it. `None` for broadcast and multicast.
+fn turn_round_cooked(packet_type: &mut u8) -> Option<()> {
+    const TO_US: u8 = 0;
+    const TO_ANOTHER: u8 = 3;
+    const FROM_US: u8 = 4;
+    *packet_type = match *packet_type {
+        TO_US | TO_ANOTHER => FROM_US,
+        FROM_US => TO_US,
+        _ => return None,
+    };
+    Some(())
+}
+
+impl Answer {
+    /// A reset of the connection that a TCP segment is of.
+    fn reset(&mut self, headers: &Headers, packet: &[u8]) -> Option<()> {
+        let transport_offset = usize::from(headers.l4_offset).saturating_sub(usize::from(headers.l3_offset));
+        let is_ipv6 = headers.marks.contains(Marks::IPV6);
+        let is_endless = headers.is_fragment() || headers.l3_len == u16::MAX;
+        let is_on_its_way = is_ipv6 && has_segments_left(packet, transport_offset);
+        if headers.tcp_flags & tcp_flags::RST != 0 || is_endless || is_on_its_way {
+            return None;
+        }
+        let has = |flag: u8| headers.tcp_flags & flag != 0;
+        let (seq, ack, flags) = match has(tcp_flags::ACK) {
+            true => (headers.ack, 0, tcp_flags::RST),
+            false => {
+                let len = u32::from(headers.payload_len())
+                    + u32::from(has(tcp_flags::SYN))
+                    + u32::from(has(tcp_flags::FIN));
+                (0, headers.seq.wrapping_add(len), tcp_flags::RST | tcp_flags::ACK)
+            }
+        };
+        self.kind = AnswerKind::Reset;
+        self.push_ip(headers, protocol::TCP, 0, TCP);
+        let begin = usize::from(self.head_len);
+        self.push(&headers.dst_port.to_be_bytes());
+        self.push(&headers.src_port.to_be_bytes());
+        self.push(&seq.to_be_bytes());
+        self.push(&ack.to_be_bytes());
+        // No options; window, checksum and urgent pointer are 0.
+        self.push(&[0x50, flags, 0, 0, 0, 0, 0, 0]);
+        let segment = &self.head[begin..begin + TCP];
+        let checksum = checksum_of(headers, protocol::TCP, [segment, &[]]);
+        self.head[begin + 16..begin + 18].copy_from_slice(&checksum);
+        Some(())
+    }
+
+    /// An error about a packet that is at `l3` in its frame.
+    fn prohibited(&mut self, headers: &Headers, l3: usize, packet: &[u8]) {
+        let (kind, most, number) = match headers.marks.contains(Marks::IPV4) {
+            true => ([3, 13], QUOTED_MAX_IPV4, protocol::ICMP),
+            false => ([1, 1], QUOTED_MAX_IPV6, protocol::ICMPV6),
+        };
+        // What pads the frame is not the packet's.
+        let here = packet.len().min(usize::from(headers.l3_len));
+        let quoted = &packet[..here.min(most)];
+        self.quoted = (l3 as u16, (l3 + quoted.len()) as u16);
+        // Precedence 6 and the packet's own service (RFC 1812 §4.3.2.5), without ECN.
+        self.push_ip(headers, number, headers.tos & 0x1c | 0xc0, ICMP + quoted.len());
+        let begin = usize::from(self.head_len);
+        self.push(&[kind[0], kind[1], 0, 0, 0, 0, 0, 0]);
+        let checksum = checksum_of(headers, number, [&self.head[begin..begin + ICMP], quoted]);
+        self.head[begin + 2..begin + 4].copy_from_slice(&checksum);
+    }
+
+    /// The IP header of an answer with so many bytes behind it.
+    fn push_ip(&mut self, headers: &Headers, number: u8, tos: u8, len: usize) {
+        match (headers.dst.to_v4(), headers.src.to_v4()) {
+            (Some(from), Some(to)) => {
+                let begin = usize::from(self.head_len);
+                let [high, low] = ((20 + len) as u16).to_be_bytes();
+                // Not to be fragmented, so that it needs no identification (RFC 6864 §4.1).
+                self.push(&[0x45, tos, high, low, 0, 0, 0x40, 0, 64, number, 0, 0]);
+                self.push(&from);
+                self.push(&to);
+                let checksum = internet_checksum(&[&self.head[begin..begin + 20]]);
+                self.head[begin + 10..begin + 12].copy_from_slice(&checksum);
+            }
+            _ => {
+                let [high, low] = (len as u16).to_be_bytes();
+                self.push(&[0x60, 0, 0, 0, high, low, number, 64]);
+                self.push(&headers.dst.0);
+                self.push(&headers.src.0);
+            }
+        }
+    }
+}
+
+/// The checksum of the answer's transport, which is in two parts: over a pseudo-header (RFC 9293 §3.1, RFC 8200 §8.1), but for ICMP.
+fn checksum_of(headers: &Headers, number: u8, [first, second]: [&[u8]; 2]) -> [u8; 2] {
+    let len = (first.len() + second.len()) as u32;
+    let lengths = len.to_be_bytes();
+    let pseudo = [lengths[0], lengths[1], lengths[2], lengths[3], 0, 0, 0, number];
+    match (headers.dst.to_v4(), headers.src.to_v4()) {
+        _ if number == protocol::ICMP => internet_checksum(&[first, second]),
+        (Some(from), Some(to)) => internet_checksum(&[&from, &to, &pseudo, first, second]),
+        _ => internet_checksum(&[&headers.dst.0, &headers.src.0, &pseudo, first, second]),
+    }
+}
