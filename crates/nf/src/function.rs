@@ -189,6 +189,9 @@ pub struct Extras<F: NetworkFunction> {
     /// Name and text, as [`Extras::rules`] has them, of the rule for which a drop reason stands, by its index: one that asks for a log
     /// of what it drops. `NONE`: no reason stands for a rule.
     pub logged_rule: fn(&F, reason: u8) -> Option<(String, String)>,
+    /// Whether the sender of a packet that is dropped for this reason is told, by its index: where packets leave it gets a TCP reset
+    /// or an ICMP error ([`wire::answer`](fn@wire::answer)). Reasons from 64 on are never answered. `NONE`: no sender is told.
+    pub answers: fn(&F, reason: u8) -> bool,
     /// Whether its steps draw: [`Cx::random`](crate::Cx::random), [`Cx::hash`](crate::Cx::hash). Then people are told the seed, without
     /// which a run is not had again.
     pub draws: fn(&F) -> bool,
@@ -280,6 +283,7 @@ impl<F: NetworkFunction> Extras<F> {
         live: |_| None,
         rules: None,
         logged_rule: |_, _| None,
+        answers: |_, _| false,
         refreshes: |_| true,
         draws: |_| false,
         inspect: None,

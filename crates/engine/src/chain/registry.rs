@@ -199,6 +199,8 @@ pub trait Function: Send + Sync + Any {
     fn rules(&self) -> Vec<(String, String)>;
     /// Name and text of the rule for which a drop reason stands: [`nf::Extras::logged_rule`].
     fn logged_rule(&self, reason: u8) -> Option<(String, String)>;
+    /// [`nf::Extras::answers`].
+    fn answers(&self, reason: u8) -> bool;
 
     /// An empty portion of its flows, for a core to fill.
     fn portion(&self) -> Portion;
@@ -515,6 +517,10 @@ impl<F: NetworkFunction> Function for Configured<F> {
 
     fn logged_rule(&self, reason: u8) -> Option<(String, String)> {
         (F::EXTRAS.logged_rule)(&self.0, reason)
+    }
+
+    fn answers(&self, reason: u8) -> bool {
+        (F::EXTRAS.answers)(&self.0, reason)
     }
 
     fn portion(&self) -> Portion {

@@ -30,8 +30,8 @@
 //! # Rules
 //!
 //! ```text
-//! accept|drop  PROTOCOL  from ADDRESSES [port PORTS]  to ADDRESSES [port PORTS]
-//!              [in SIDE] [type TYPES] [flags FLAGS] [state STATES] [log]
+//! accept|drop|reject  PROTOCOL  from ADDRESSES [port PORTS]  to ADDRESSES [port PORTS]
+//!                     [in SIDE] [type TYPES] [flags FLAGS] [state STATES] [log]
 //! ```
 //!
 //! - PROTOCOL is `any`, `tcp`, `udp`, `icmp` (ICMP and ICMPv6), `icmpv6` (ICMPv6 alone), `sctp`, `dccp`, or a number.
@@ -42,10 +42,13 @@
 //! - FLAGS are TCP's: `syn,!ack` matches where SYN is set and ACK is not. The names are `fin`, `syn`, `rst`, `psh`,
 //!   `ack`, `urg` and `ece`.
 //! - STATES are any of the five below. A rule without any is for all of them; one with FLAGS for all but `established`.
-//! - `log` has each packet that the rule drops name it: see below. At most 16 rules that drop may have it; one at the end,
+//! - `reject` drops a packet, and has its sender told at once: TCP gets a reset (RFC 9293 §3.10.7.1), all else an ICMP error,
+//!   administratively prohibited: type 3, code 13, or over IPv6 type 1, code 1. The answer is made where packets leave
+//!   (`wire::answer`), and comes from the address that the packet was sent to. What may not be answered is dropped and no
+//!   more: resets, ICMP errors, later fragments, packets with a wrong checksum, to or from a group or nobody (RFC 1122 §3.2.2).
+//! - `log` has each packet that the rule drops or rejects name it: see below. At most 16 rules may have it; one at the end,
 //!   `drop any from any to any log`, logs what no other rule decides.
 //! - Lists are written with commas and without spaces; as many spaces as you like elsewhere.
-//! - There is no `reject`: a function cannot send packets of its own.
 //!
 //! The first rule that matches a packet decides. As in nftables, a rule is about packets, not about connections: answers
 //! pass only if a rule accepts them, such as `accept any from any to any state established,related`.
@@ -93,8 +96,8 @@
 //!
 //! # Drops, events, reload, full table
 //!
-//! - `dropped-by-rule`, `dropped-by-default`; `table-full`: see below.
-//! - `logged-01` to `logged-16`: dropped by a rule with `log`, by its number among these. `paceline run --log FILE` writes such packets as
+//! - `dropped-by-rule`, `dropped-by-default`; `table-full`: see below. `rejected`: by a rule that rejects, or `default = "reject"`.
+//! - `logged-01` to `logged-16`: dropped or rejected by a rule with `log`, by its number among these. `paceline run --log FILE` writes such packets as
 //!   lines of JSON, with the rule and both ends; `--drops` and `paceline ctl drops` name the rule. How many are written is bounded there, by
 //!   the second; a step costs what that of any denied packet costs, and the rules are asked for each one.
 //! - Events: `accepted`, a connection that began; `related`, `invalid`, `untracked`: packets in these states, whatever the
@@ -138,7 +141,7 @@ use meta::{ERROR, FLOW, LATER_FRAGMENT, UNTRACKED};
 use options::Timeouts;
 use rule::States;
 use rules::Rules;
-use state::{LOGGED_RULES_MAX, OF_NEW, Ruling, asked};
+use state::{OF_NEW, REJECTED, Ruling, asked};
 
 const TABLE_FULL: u8 = 2;
 
@@ -147,9 +150,10 @@ const DROP_REASONS: &[&str] = &[
     "dropped-by-rule", "dropped-by-default", "table-full",
     "logged-01", "logged-02", "logged-03", "logged-04", "logged-05", "logged-06", "logged-07", "logged-08",
     "logged-09", "logged-10", "logged-11", "logged-12", "logged-13", "logged-14", "logged-15", "logged-16",
+    "rejected",
 ];
 
-const _: () = assert!(DROP_REASONS.len() == 3 + LOGGED_RULES_MAX as usize);
+const _: () = assert!(DROP_REASONS.len() == 1 + REJECTED as usize);
 
 /// Indices into the events.
 mod event {
@@ -191,6 +195,7 @@ impl NetworkFunction for Firewall {
         in_place: InPlace::Flow(Self::in_place),
         rules: Some(Self::rules_in_words),
         logged_rule: Self::logged_rule,
+        answers: Self::answers,
         ..Extras::NONE
     };
 
@@ -437,6 +442,10 @@ impl Firewall {
     fn logged_rule(&self, reason: u8) -> Option<(String, String)> {
         let index = self.rules.logged(state::log_of(reason)?)?;
         Some((self.rules.name(index), self.rules.text(index)))
+    }
+
+    fn answers(&self, reason: u8) -> bool {
+        reason == REJECTED || state::log_of(reason).is_some_and(|log| self.rules.rejects(log))
     }
 
     fn rejected(&self, _: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {

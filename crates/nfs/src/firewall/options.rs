@@ -118,7 +118,7 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
     OptionDoc {
         name: "rules",
         default: "[]",
-        help: "the first that matches decides: \"accept|drop PROTOCOL from ADDRESSES [port PORTS] to ADDRESSES \
+        help: "the first that matches decides: \"accept|drop|reject PROTOCOL from ADDRESSES [port PORTS] to ADDRESSES \
                [port PORTS] [in SIDE] [type TYPES] [flags FLAGS] [state STATES] [log]\"",
     },
     OptionDoc {
@@ -129,7 +129,7 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
     OptionDoc {
         name: "default",
         default: "\"drop\"",
-        help: "what happens where no rule matches: \"drop\" or \"accept\"",
+        help: "what happens where no rule matches: \"drop\", \"reject\" or \"accept\"",
     },
     OptionDoc {
         name: "when_full",

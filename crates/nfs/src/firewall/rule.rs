@@ -11,7 +11,7 @@ use wire::{protocol, tcp_flags};
 use crate::selector::{Grammar, Packet, Protocol, Selector, Sets, Words, help};
 
 /// How a rule is written, for error messages.
-const FORM: &str = "\"accept|drop PROTOCOL from ADDRESSES [port PORTS] to ADDRESSES [port PORTS] [in SIDE] \
+const FORM: &str = "\"accept|drop|reject PROTOCOL from ADDRESSES [port PORTS] to ADDRESSES [port PORTS] [in SIDE] \
                     [type TYPES] [flags FLAGS] [state STATES] [log]\"";
 
 /// What a rule does with the packets that it matches.
@@ -22,6 +22,8 @@ pub enum Action {
     Accept,
     /// They are dropped.
     Drop,
+    /// They are dropped, and their senders are told so.
+    Reject,
 }
 
 /// The state of a packet with regard to its connection; of a rule, all for which it is meant.
@@ -183,14 +185,10 @@ impl Rule {
         let action = match words.next() {
             Some("accept") => Action::Accept,
             Some("drop") => Action::Drop,
-            Some("reject") => {
-                return Err("begins with \"reject\", which has to answer a packet with another one. A function cannot \
-                            send packets of its own: write \"drop\""
-                    .into());
-            }
+            Some("reject") => Action::Reject,
             None => return Err(format!("is empty; write {FORM}")),
             Some(word) => {
-                return Err(format!("begins with \"{word}\"{}", help(word, &["accept", "drop"])));
+                return Err(format!("begins with \"{word}\"{}", help(word, &["accept", "drop", "reject"])));
             }
         };
         let selector =
@@ -241,7 +239,9 @@ impl Conditions {
     fn rule(self, action: Action, selector: Selector) -> Result<Rule, String> {
         let Conditions { states, is_from_outside, types, flags, log } = self;
         if log.is_some() && action == Action::Accept {
-            return Err("asks for a log of what it accepts; only rules that drop have \"log\"".into());
+            return Err(
+                "asks for a log of what it accepts; only rules that drop or reject have \"log\"".into()
+            );
         }
         if flags.is_some() && states.is_some_and(|states| states.contains(States::ESTABLISHED)) {
             return Err(

@@ -141,6 +141,11 @@ impl Rules {
         self.list.iter().position(|rule| rule.log == Some(log))
     }
 
+    /// Whether the rule with this number among those that ask for a log rejects what it logs.
+    pub(super) fn rejects(&self, log: u8) -> bool {
+        self.list.iter().any(|rule| rule.log == Some(log) && rule.action == Action::Reject)
+    }
+
     /// Whether a rule makes a difference between the sides.
     pub(super) fn ask_for_side(&self) -> bool {
         self.list.iter().any(Rule::asks_for_side)
@@ -161,6 +166,7 @@ impl Rules {
         let default = match self.default {
             Action::Accept => "accept what is left",
             Action::Drop => "drop what is left",
+            Action::Reject => "reject what is left",
         };
         self.texts.get(index).map_or(default, String::as_str).to_string()
     }

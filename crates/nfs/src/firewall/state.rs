@@ -16,6 +16,9 @@ const LOGGED: u8 = 3;
 /// The most rules that ask for a log: each has a drop reason of its own, by which it is known where packets leave.
 pub(super) const LOGGED_RULES_MAX: u8 = 16;
 
+/// Index into the firewall's drop reasons of packets that are rejected, by a rule without `log` or by the default.
+pub(super) const REJECTED: u8 = LOGGED + LOGGED_RULES_MAX;
+
 /// The verdict of a rule with this number among those that ask for a log.
 pub(super) fn logged(log: u8) -> Verdict {
     Verdict::Drop(LOGGED + log)
@@ -23,7 +26,7 @@ pub(super) fn logged(log: u8) -> Verdict {
 
 /// The number among the rules that ask for a log of that for which a drop reason stands.
 pub(super) fn log_of(reason: u8) -> Option<u8> {
-    reason.checked_sub(LOGGED)
+    reason.checked_sub(LOGGED).filter(|log| *log < LOGGED_RULES_MAX)
 }
 
 /// What is kept of a connection: 72 bytes.
@@ -59,6 +62,8 @@ pub(super) enum Ruling {
     Accept,
     DropByRule,
     DropByDefault,
+    /// By a rule or by the default.
+    Reject,
 }
 
 impl Ruling {
@@ -68,6 +73,7 @@ impl Ruling {
             Action::Accept => Ruling::Accept,
             Action::Drop if index < rules => Ruling::DropByRule,
             Action::Drop => Ruling::DropByDefault,
+            Action::Reject => Ruling::Reject,
         }
     }
 
@@ -75,6 +81,7 @@ impl Ruling {
         match self {
             Ruling::Accept => Verdict::Forward,
             Ruling::DropByRule => Verdict::Drop(DROPPED_BY_RULE),
+            Ruling::Reject => Verdict::Drop(REJECTED),
             Ruling::Open | Ruling::DropByDefault => Verdict::Drop(DROPPED_BY_DEFAULT),
         }
     }

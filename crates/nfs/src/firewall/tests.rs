@@ -15,6 +15,7 @@ mod rule_texts;
 
 const PASS: Verdict = Verdict::Forward;
 const RULE: Verdict = Verdict::Drop(state::DROPPED_BY_RULE);
+const REJECTED: Verdict = Verdict::Drop(state::REJECTED);
 const DEFAULT: Verdict = Verdict::Drop(state::DROPPED_BY_DEFAULT);
 
 const SYN: u8 = tcp_flags::SYN;
@@ -544,6 +545,46 @@ fn packets_that_a_rule_with_log_drops_name_it() {
         [PASS, RULE, DEFAULT, Verdict::Drop(TABLE_FULL), state::logged(3)].map(named),
         [None, None, None, None, None]
     );
+}
+
+/// A rule that rejects drops for a reason of its own, which asks for an answer; with `log` it is known as one that drops is.
+#[test]
+fn senders_of_rejected_packets_are_told() {
+    let list = self::rules(&[
+        "drop tcp from 10.0.0.2 to any log",
+        "accept udp from 10.0.0.1 to any state new",
+        "reject udp from any to any state established",
+        "reject tcp from any to any port 80 log",
+        "drop tcp from any to any",
+    ]);
+    let mut rig = rig(&std::format!("{list}default = \"reject\""));
+    let web = |packet| Headers { dst_port: 80, ..packet };
+    for (packet, verdict) in [
+        (with_flags(SYN, tcp(2)), state::logged(0)),
+        (with_flags(SYN, web(tcp(3))), state::logged(1)),
+        (with_flags(SYN, Headers { dst_port: 81, ..tcp(3) }), RULE),
+        (udp(tcp(1)), PASS),
+        (back(udp(tcp(1))), REJECTED),
+        // The ruling is kept with the connection.
+        (back(udp(tcp(1))), REJECTED),
+        (udp(tcp(3)), REJECTED),
+        // By the default: of no connection, and a later fragment.
+        (pong(7), REJECTED),
+        (later_fragment(udp(tcp(5))), REJECTED),
+    ] {
+        assert_eq!(rig.packet(0, &packet), verdict, "{packet:?}");
+    }
+    assert_eq!(rig.len(), 1);
+    let firewall: Firewall = function(&std::format!("{list}default = \"reject\""));
+    let told: Vec<u8> = (0..=255).filter(|reason| (Firewall::EXTRAS.answers)(&firewall, *reason)).collect();
+    let reason = |verdict| match verdict {
+        Verdict::Drop(reason) => reason,
+        _ => u8::MAX,
+    };
+    assert_eq!(told, [reason(state::logged(1)), reason(REJECTED)], "of those with log the second alone");
+    assert_eq!(DROP_REASONS[usize::from(reason(REJECTED))], "rejected");
+    let names = firewall.rules_in_words();
+    assert_eq!(names[5].1, "reject what is left");
 }
 
 /// Each rule counts what it decided: packets that begin connections, those that are dropped without one, and of a known connection

@@ -13,7 +13,7 @@ use crate::Conntrack;
 /// A rule as plain data; addresses are 10.0.0.0 to 10.0.0.7, ports 0 to 3.
 #[derive(Clone, Debug)]
 struct Plain {
-    accept: bool,
+    action: &'static str,
     protocol: Option<u8>,
     ends: [End; 2],
     from_outside: Option<bool>,
@@ -51,7 +51,7 @@ impl Plain {
             [] => String::new(),
             _ => format!(" state {}", self.states.join(",")),
         };
-        let action = if self.accept { "accept" } else { "drop" };
+        let action = self.action;
         format!("{action} {protocol} from {from} to {to}{side}{states}")
     }
 
@@ -72,12 +72,13 @@ fn any_rule() -> impl Strategy<Value = Plain> {
     let protocol = prop_oneof![Just(None), Just(Some(protocol::TCP)), Just(Some(protocol::UDP))];
     let states = proptest::sample::subsequence(std::vec!["new", "established", "invalid"], 0..=3);
     let side = prop_oneof![2 => Just(None), 1 => any::<bool>().prop_map(Some)];
-    (any::<bool>(), protocol, end.clone(), end, side, states).prop_map(
-        |(accept, protocol, mut from, mut to, from_outside, states)| {
+    let action = proptest::sample::select(&["accept", "accept", "drop", "reject"]);
+    (action, protocol, end.clone(), end, side, states).prop_map(
+        |(action, protocol, mut from, mut to, from_outside, states)| {
             if protocol.is_none() {
                 (from.port, to.port) = (None, None);
             }
-            Plain { accept, protocol, ends: [from, to], from_outside, states }
+            Plain { action, protocol, ends: [from, to], from_outside, states }
         },
     )
 }
@@ -108,7 +109,8 @@ impl Model {
 
     fn first_match(&self, headers: &Headers, state: &str) -> Verdict {
         match self.list.iter().find(|rule| rule.matches(headers, state)) {
-            Some(rule) if rule.accept => PASS,
+            Some(Plain { action: "accept", .. }) => PASS,
+            Some(Plain { action: "reject", .. }) => REJECTED,
             Some(_) => RULE,
             None => DEFAULT,
         }

@@ -54,13 +54,12 @@ fn a_rule_matches_what_it_says() {
 #[test]
 fn a_bad_rule_is_named_with_its_number_and_remedy() {
     for (bad, expected) in [
-        ("", "is empty; write \"accept|drop PROTOCOL"),
+        ("", "is empty; write \"accept|drop|reject PROTOCOL"),
         (
             "acept any from any to any",
-            "begins with \"acept\"; did you mean \"accept\"? There are: accept, drop",
+            "begins with \"acept\"; did you mean \"accept\"? There are: accept, drop, reject",
         ),
-        ("permit any from any to any", "begins with \"permit\" There are: accept, drop"),
-        ("reject any from any to any", "A function cannot send packets of its own: write \"drop\""),
+        ("permit any from any to any", "begins with \"permit\" There are: accept, drop, reject"),
         ("accept tcp any to any", "has \"any\" in place of \"from\""),
         ("accept tcp from any port 80 any", "has \"any\" in place of \"to\""),
         ("accept icmp from any to any port 80", "asks for a port"),
@@ -83,7 +82,7 @@ fn a_bad_rule_is_named_with_its_number_and_remedy() {
         ("accept tcp from any to any state new state new", "has \"state\" twice"),
         (
             "accept tcp from any to any log",
-            "asks for a log of what it accepts; only rules that drop have \"log\"",
+            "asks for a log of what it accepts; only rules that drop or reject have \"log\"",
         ),
         ("drop tcp from any to any log log", "has \"log\" twice; once is enough"),
         ("drop tcp from any to any log state", "ends after \"state\"; write"),

@@ -44,6 +44,8 @@ fn full(expression: &Value) -> String {
         "vmap" => format!("{} vmap {}", part("key"), part("data")),
         "limit" if value.get("rate").is_some() => format!("limit rate {}/{}", part("rate"), part("per")),
         "reject" if value.is_null() => kind.clone(),
+        "reject" if value.get("expr").is_none() => format!("reject with {}", part("type")),
+        "reject" => format!("reject with {} {}", part("type"), part("expr")),
         _ => expression.to_string(),
     }
 }

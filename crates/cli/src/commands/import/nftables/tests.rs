@@ -197,9 +197,9 @@ fn import_of(ruleset: &Value) -> Imported {
         .unwrap_or_else(|error| panic!("{error}: {ruleset}"))
 }
 
-/// Whether nothing but answers to rejected packets is missing.
+/// Whether nothing but other answers to rejected packets is missing.
 fn fits(problems: &[Problem]) -> bool {
-    problems.iter().all(|problem| problem.why.contains("does not answer"))
+    problems.iter().all(|problem| problem.why.contains("answers with TCP resets and"))
 }
 
 #[test]
@@ -501,6 +501,29 @@ fn what_cannot_be_said_is_listed_with_its_place_and_closed() {
         assert_eq!(problems[0].place, "inet t forward rule 1");
         assert!(problems[0].instead.contains(instead), "{problems:?}");
     }
+}
+
+/// What nft tells a sender is told as far as `firewall` does; another answer is listed, and packets are dropped.
+#[test]
+fn rejects_are_rejects_or_listed() {
+    let udp = json!({ "match": { "op": "==", "left": { "meta": { "key": "l4proto" } }, "right": "udp" } });
+    let tcp = json!({ "match": { "op": "==", "left": { "meta": { "key": "l4proto" } }, "right": "tcp" } });
+    for (condition, reject, expected) in [
+        (&udp, json!(null), "reject udp from any to any"),
+        (&tcp, json!({ "type": "tcp reset" }), "reject tcp from any to any"),
+        (&udp, json!({ "type": "icmpx", "expr": "admin-prohibited" }), "reject udp from any to any"),
+        (&udp, json!({ "type": "icmp", "expr": "admin-prohibited" }), "reject udp from any to any"),
+        (&udp, json!({ "type": "icmpx", "expr": "port-unreachable" }), "reject udp from any to any"),
+    ] {
+        let (rules, problems) = imported(&[vec![condition.clone(), json!({ "reject": reject })]]);
+        assert_eq!((rules, problems), (vec![expected.to_owned()], vec![]), "{reject}");
+    }
+    let (rules, problems) =
+        imported(&[vec![udp, json!({ "reject": { "type": "icmpx", "expr": "no-route" } })]]);
+    assert_eq!(rules, ["drop udp from any to any"]);
+    assert_eq!(problems.len(), 1);
+    assert_eq!(problems[0].expression, "reject with icmpx no-route");
+    assert!(problems[0].instead.contains("not told"), "{problems:?}");
 }
 
 /// `nft -t` writes sets without their elements, which looks as if they had none.

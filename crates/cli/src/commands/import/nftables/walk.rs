@@ -24,10 +24,19 @@ const SAME: &str = "verdicts are as before";
 /// What the first decision about a packet says.
 #[derive(Debug)]
 pub struct Decision {
-    pub accepts: bool,
+    pub says: Says,
     pub packets: Regions,
     /// Index into [`Walk::origins`].
     pub origin: usize,
+}
+
+/// What becomes of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Says {
+    Accept,
+    Drop,
+    /// They are dropped, and their senders told.
+    Reject,
 }
 
 /// What does not fit.
@@ -75,6 +84,7 @@ struct At {
 enum Verdict<'v> {
     Accept,
     Drop,
+    Reject,
     Jump(&'v str),
     Goto(&'v str),
     Return,
@@ -85,7 +95,9 @@ impl<'v> Verdict<'v> {
         let target = || value.get("target").and_then(Value::as_str);
         Some(match kind {
             "accept" => Verdict::Accept,
-            "drop" | "reject" => Verdict::Drop,
+            "drop" => Verdict::Drop,
+            "reject" if is_known_reject(value) => Verdict::Reject,
+            "reject" => Verdict::Drop,
             "return" => Verdict::Return,
             "jump" => Verdict::Jump(target()?),
             "goto" => Verdict::Goto(target()?),
@@ -142,7 +154,7 @@ impl<'a> Walk<'a> {
     /// Packets come to a base chain, those of another family to the next. Behind the last they are accepted.
     fn base(&mut self, base: usize, live: &Reach, origin: usize) -> Result<(), Failed> {
         let Some(chain) = self.bases.get(base).copied() else {
-            return self.decide(true, &live.sure, origin);
+            return self.decide(Says::Accept, &live.sure, origin);
         };
         let name = place(&chain.table, &chain.name);
         let failed = |_: TooMany| Failed::TooMany(name.clone());
@@ -191,7 +203,7 @@ impl<'a> Walk<'a> {
         };
         match policy.accepts {
             true => self.base(base + 1, live, origin),
-            false => self.decide(false, &live.may, origin),
+            false => self.decide(Says::Drop, &live.may, origin),
         }
     }
 
@@ -219,12 +231,9 @@ impl<'a> Walk<'a> {
             };
             let unfit = |walk: &mut Walk<'a>, why: Unfit| lists(walk, why, "");
             if let Some(verdict) = Verdict::of(kind, value) {
-                if kind == "reject" {
-                    unfit(
-                        self,
-                        "`firewall` does not answer: packets are dropped, and their senders are not told"
-                            .into(),
-                    )?;
+                if kind == "reject" && !is_known_reject(value) {
+                    let why = "`firewall` answers with TCP resets and \"administratively prohibited\" alone";
+                    lists(self, why.into(), "packets are dropped, and their senders are not told")?;
                 }
                 verdicts.push((verdict, packets.clone()));
                 break;
@@ -290,6 +299,7 @@ impl<'a> Walk<'a> {
             }
             [(Verdict::Accept, _)] => "the rule accepts what is sure",
             [(Verdict::Drop, _)] => "all packets that the rule may be about are dropped",
+            [(Verdict::Reject, _)] => "all packets that the rule may be about are rejected",
             [] => SAME,
             _ => "what it leads to accepts what is sure, and drops all packets that it may be about",
         };
@@ -348,7 +358,8 @@ impl<'a> Walk<'a> {
         let deeper = At { depth: at.depth + 1, ..at };
         match verdict {
             Verdict::Accept => self.base(at.base + 1, packets, origin),
-            Verdict::Drop => self.decide(false, &packets.may, origin),
+            Verdict::Drop => self.decide(Says::Drop, &packets.may, origin),
+            Verdict::Reject => self.decide(Says::Reject, &packets.may, origin),
             Verdict::Jump(name) => {
                 self.chain(target(name)?, packets.clone(), At { goes_back: true, ..deeper })
             }
@@ -410,15 +421,29 @@ impl<'a> Walk<'a> {
         Ok(found)
     }
 
-    fn decide(&mut self, accepts: bool, packets: &Regions, origin: usize) -> Result<(), Failed> {
+    fn decide(&mut self, says: Says, packets: &Regions, origin: usize) -> Result<(), Failed> {
         if packets.is_empty() {
             return Ok(());
         }
         if self.decisions.len() >= DECISIONS_MAX {
             return Err(Failed::TooMany(self.origins[origin].clone()));
         }
-        self.decisions.push(Decision { accepts, packets: packets.simple(), origin });
+        self.decisions.push(Decision { says, packets: packets.simple(), origin });
         Ok(())
+    }
+}
+
+/// Whether `firewall` rejects so: plainly, which nft also writes as "port unreachable" (what the sender is told is another reason
+/// then), with a TCP reset, or as prohibited.
+fn is_known_reject(value: &Value) -> bool {
+    let kind = value.get("type").and_then(Value::as_str);
+    let reason = value.get("expr").and_then(Value::as_str);
+    match (kind, reason) {
+        (None, None) | (Some("tcp reset"), None) => true,
+        (Some("icmpx" | "icmp" | "icmpv6"), reason) => {
+            matches!(reason, Some("admin-prohibited" | "port-unreachable"))
+        }
+        _ => false,
     }
 }
 

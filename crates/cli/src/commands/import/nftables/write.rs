@@ -9,7 +9,7 @@ use wire::{Addr, protocol, tcp_flags};
 use super::matches::{Sides, WITH_PORTS};
 use super::ruleset::Ruleset;
 use super::space::{Dim, Ranges, Region, STATES, V4, family};
-use super::walk::{Decision, Problem, Walk};
+use super::walk::{Decision, Problem, Says, Walk};
 use crate::output::printable;
 
 /// More prefixes than these get a set of their own.
@@ -82,7 +82,7 @@ impl<'a> Writer<'a> {
         let mut lines = Vec::new();
         let mut decisions = &walk.decisions[..];
         // What is left is dropped, so a policy that drops needs no rule.
-        while let [before @ .., Decision { accepts: false, origin, .. }] = decisions
+        while let [before @ .., Decision { says: Says::Drop, origin, .. }] = decisions
             && walk.origins[*origin].ends_with("policy drop")
         {
             decisions = before;
@@ -94,7 +94,7 @@ impl<'a> Writer<'a> {
                 shown = Some(decision.origin);
             }
             for region in decision.packets.iter() {
-                let rules = self.rules(decision.accepts, region, &walk.origins[decision.origin]);
+                let rules = self.rules(decision.says, region, &walk.origins[decision.origin]);
                 lines.extend(rules.into_iter().map(Line::Rule));
             }
             self.remember(decision);
@@ -143,7 +143,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Rules that together are about these packets.
-    fn rules(&mut self, accepts: bool, region: &Region, origin: &str) -> Vec<String> {
+    fn rules(&mut self, says: Says, region: &Region, origin: &str) -> Vec<String> {
         let is_of = |is_v6: bool| {
             [Dim::Src, Dim::Dst].into_iter().all(|dim| !region.of(dim).and(&family(is_v6)).is_empty())
         };
@@ -162,8 +162,9 @@ impl<'a> Writer<'a> {
             false => region,
         };
         if region.is_any(Dim::TcpFlags) {
-            return self.without_flags(accepts, region, "");
+            return self.without_flags(says, region, "");
         }
+        let accepts = says == Says::Accept;
         // `firewall` judges established packets once for a connection, whatever their flags are.
         let established = Ranges::one(ESTABLISHED);
         let (flags, states) = (region.of(Dim::TcpFlags), region.of(Dim::State));
@@ -189,20 +190,25 @@ impl<'a> Writer<'a> {
             }
             if all || !accepts {
                 let region = region.clone().without(Dim::TcpFlags).with(Dim::State, &established);
-                rules.extend(self.without_flags(accepts, &region, ""));
+                rules.extend(self.without_flags(says, &region, ""));
             }
         }
         if !others.is_empty() {
             let region = region.clone().without(Dim::TcpFlags).with(Dim::State, &others);
             for flags in cubes(flags, accepts) {
-                rules.extend(self.without_flags(accepts, &region, &flags));
+                rules.extend(self.without_flags(says, &region, &flags));
             }
         }
         rules
     }
 
-    fn without_flags(&mut self, accepts: bool, region: &Region, flags: &str) -> Vec<String> {
-        let verdict = if accepts { "accept" } else { "drop" };
+    fn without_flags(&mut self, says: Says, region: &Region, flags: &str) -> Vec<String> {
+        let accepts = says == Says::Accept;
+        let verdict = match says {
+            Says::Accept => "accept",
+            Says::Drop => "drop",
+            Says::Reject => "reject",
+        };
         let states = match region.is_any(Dim::State) {
             true => String::new(),
             false => {

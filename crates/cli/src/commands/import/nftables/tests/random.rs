@@ -123,7 +123,10 @@ fn verdict(draw: &mut Draw, targets: &[&str], may_reject: bool) -> Value {
     match draw.below(if targets.is_empty() { 5 } else { 8 }) {
         0 | 1 => json!({ "accept": null }),
         2 => json!({ "drop": null }),
-        3 if may_reject => json!({ "reject": { "type": "icmpx", "expr": "port-unreachable" } }),
+        3 if may_reject => {
+            let kind = draw.one(&["port-unreachable", "admin-prohibited", "no-route"]);
+            json!({ "reject": { "type": "icmpx", "expr": kind } })
+        }
         3 | 4 => json!({ "return": null }),
         5 => json!({ "goto": { "target": draw.one(targets) } }),
         _ => json!({ "jump": { "target": draw.one(targets) } }),
