@@ -1,9 +1,9 @@
-//! Packets that rules with `log` drop, as lines of JSON.
+//! Packets that rules with `log` drop: as lines of JSON, and for people.
 
 use std::path::Path;
 
 use engine::report::{LoggedRule, WhyDropped, has_ports, protocol_name};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wire::LinkType;
 
 use crate::failure::Failure;
@@ -24,24 +24,71 @@ pub struct RuleLog {
     left_out: u64,
 }
 
-/// A packet.
-#[derive(Serialize)]
-struct Entry<'a> {
+/// A packet that a rule with `log` dropped.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LogEntry {
     /// Its number in the run, from 1.
     packet: u64,
     time_ns: u64,
-    function: &'a str,
-    rule: &'a str,
-    text: &'a str,
+    /// The interface by which it came; of a capture none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    interface: Option<String>,
+    function: String,
+    rule: String,
+    text: String,
     protocol: String,
     src: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     src_port: Option<u16>,
     dst: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     dst_port: Option<u16>,
     /// On the wire.
     bytes: u32,
+}
+
+impl LogEntry {
+    /// What there is to say of a packet; `None` if no rule with `log` dropped it. `number` counts from 0.
+    pub fn new(
+        (number, time_ns): (u64, u64),
+        (link, wire_len, bytes): (LinkType, u32, &[u8]),
+        interface: Option<String>,
+        why: &WhyDropped,
+    ) -> Option<LogEntry> {
+        let WhyDropped { by, rule: Some(LoggedRule { name, text }), .. } = why else { return None };
+        let headers = wire::parse(link, bytes, wire_len);
+        let has_ports = has_ports(&headers);
+        Some(LogEntry {
+            packet: number + 1,
+            time_ns,
+            interface,
+            function: by.clone(),
+            rule: name.clone(),
+            text: text.clone(),
+            protocol: protocol_name(headers.protocol),
+            src: headers.src.to_string(),
+            src_port: has_ports.then_some(headers.src_port),
+            dst: headers.dst.to_string(),
+            dst_port: has_ports.then_some(headers.dst_port),
+            bytes: wire_len,
+        })
+    }
+
+    /// A line for people: `1795203600.903246498 eth0 firewall rule 7: tcp 192.0.2.1:4000 > 198.51.100.2:23, 74 bytes: drop ...`.
+    pub fn text(&self) -> String {
+        let end = |host: &str, port: Option<u16>| match port {
+            Some(port) if host.contains(':') => format!("[{host}]:{port}"),
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        };
+        let LogEntry { time_ns, function, rule, text, protocol, bytes, .. } = self;
+        let (seconds, ns) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
+        let (src, dst) = (end(&self.src, self.src_port), end(&self.dst, self.dst_port));
+        let interface = self.interface.as_deref().map_or(String::new(), |name| format!("{name} "));
+        format!(
+            "{seconds}.{ns:09} {interface}{function} rule {rule}: {protocol} {src} > {dst}, {bytes} bytes: {text}\n"
+        )
+    }
 }
 
 /// The last line.
@@ -64,10 +111,12 @@ impl RuleLog {
     pub fn packet(
         &mut self,
         (number, time_ns): (u64, u64),
-        (link, wire_len, bytes): (LinkType, u32, &[u8]),
+        packet: (LinkType, u32, &[u8]),
         why: &WhyDropped,
     ) -> Result<(), Failure> {
-        let WhyDropped { by, rule: Some(LoggedRule { name, text }), .. } = why else { return Ok(()) };
+        if why.rule.is_none() {
+            return Ok(());
+        }
         let second = time_ns / 1_000_000_000;
         if self.second.0 != second {
             self.second = (second, 0);
@@ -78,21 +127,8 @@ impl RuleLog {
         }
         self.second.1 += 1;
         self.written += 1;
-        let headers = wire::parse(link, bytes, wire_len);
-        let has_ports = has_ports(&headers);
-        self.line(&Entry {
-            packet: number + 1,
-            time_ns,
-            function: by,
-            rule: name,
-            text,
-            protocol: protocol_name(headers.protocol),
-            src: headers.src.to_string(),
-            src_port: has_ports.then_some(headers.src_port),
-            dst: headers.dst.to_string(),
-            dst_port: has_ports.then_some(headers.dst_port),
-            bytes: wire_len,
-        })
+        let entry = LogEntry::new((number, time_ns), packet, None, why);
+        entry.map_or(Ok(()), |entry| self.line(&entry))
     }
 
     /// Writes the file, and says what is in it; `option` says how many lines a second may have.

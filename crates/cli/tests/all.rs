@@ -86,6 +86,8 @@ mod ports;
 mod queues;
 #[path = "referred.rs"]
 mod referred;
+#[path = "reject.rs"]
+mod reject;
 #[path = "report.rs"]
 mod report;
 #[path = "self_test.rs"]

@@ -38,7 +38,7 @@ pub use frame::{Frame, Note};
 pub use memory_port::MemoryPort;
 pub use packets::Packets;
 pub use pool::{Lent, Pool};
-pub use port::{Closed, Done, EngineDrop, Fate, Foreign, Port, Queue, Received};
+pub use port::{Closed, Done, EngineDrop, Fate, Foreign, MarkedDrops, Port, Queue, Received};
 pub use reference::Reference;
 pub use relay::{Relay, RelayPort};
 pub use replay::{

@@ -154,6 +154,12 @@ pub trait Port: Send {
         None
     }
 
+    /// Says what is to be done about which drops, from the next packet on. A port that sends no answers and has no log does
+    /// nothing about it. Allocates: not for the data path.
+    fn mark_drops(&mut self, drops: &MarkedDrops) {
+        let _ = drops;
+    }
+
     /// How it stands with the receive queue, as [`Port::receive`] found it last.
     fn queue(&self) -> Queue {
         Queue::default()
@@ -218,6 +224,56 @@ pub enum Fate {
     },
     /// Gone, by the engine itself.
     Drop(EngineDrop),
+}
+
+/// Which of a chain's drops mean more than that a packet is gone: those whose sender is [answered](fn@wire::answer), and those that
+/// a rule asks to have in a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MarkedDrops {
+    /// By function, a bit for each reason.
+    answered: Box<[u64]>,
+    logged: Box<[u64]>,
+}
+
+impl MarkedDrops {
+    /// Those of a chain with so many functions; reasons from 64 on are never marked.
+    pub fn new(
+        functions: usize,
+        is_answered: impl Fn(usize, u8) -> bool,
+        is_logged: impl Fn(usize, u8) -> bool,
+    ) -> MarkedDrops {
+        let masks = |is_marked: &dyn Fn(usize, u8) -> bool| {
+            let bit = |function, reason| u64::from(is_marked(function, reason)) << reason;
+            (0..functions)
+                .map(|function| (0..64).fold(0, |mask, reason| mask | bit(function, reason)))
+                .collect()
+        };
+        MarkedDrops { answered: masks(&is_answered), logged: masks(&is_logged) }
+    }
+
+    /// Whether the sender of a packet with this fate is answered.
+    #[inline]
+    pub fn is_answered(&self, fate: Fate) -> bool {
+        has(&self.answered, fate)
+    }
+
+    /// Whether a rule asks to have a packet with this fate in a log.
+    #[inline]
+    pub fn is_logged(&self, fate: Fate) -> bool {
+        has(&self.logged, fate)
+    }
+
+    /// Whether any sender is answered.
+    pub fn answers(&self) -> bool {
+        self.answered.iter().any(|mask| *mask != 0)
+    }
+}
+
+#[inline]
+fn has(masks: &[u64], fate: Fate) -> bool {
+    let Fate::DropBy { function, reason } = fate else { return false };
+    let mask = masks.get(usize::from(function)).copied().unwrap_or_default();
+    mask.checked_shr(reason.into()).is_some_and(|rest| rest & 1 == 1)
 }
 
 /// Why the engine drops a packet before or after any function saw it.

@@ -69,7 +69,7 @@ impl fmt::Debug for Tap {
 
 /// The tap has a listener already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("another command already gets the dropped packets\nWait until it ends, or end it.")]
+#[error("another command already gets these packets\nWait until it ends, or end it.")]
 pub struct Taken;
 
 impl Tap {

@@ -9,6 +9,7 @@
 //! | [`TapDevice`] | an interface whose wire is this program |
 //! | [`Board`] | what the interfaces of a port count, to be read while it works |
 //! | [`CardHash`] | how a card is to pick the queue of a packet |
+//! | [`AnswerCounters`] | what became of packets that the chain rejected |
 //! | [`InterfaceCounters`] | what an interface received and sent, and why packets did not leave |
 //! | [`Redirected`] | what becomes of packets that XDP programs redirect to an interface |
 //! | [`Routes`] | the thread that follows the kernel's routes |
@@ -20,6 +21,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("packets of network interfaces need Linux");
 
+mod answers;
 mod board;
 mod card;
 mod clock;
@@ -51,6 +53,7 @@ mod tap_link;
 pub mod xdp;
 mod xdp_link;
 
+pub use answers::AnswerCounters;
 pub use board::{Board, InterfaceStatus};
 pub use card::CardHash;
 pub use counters::{InterfaceCounters, Lost};

@@ -1,6 +1,7 @@
 //! A port on interfaces: where packets come in, and where those that leave go. One thread has it; or each of several cores
 //! has one of its own, with sockets of its own at the same interfaces.
 
+mod dropped;
 mod routing;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,10 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use io::{
-    Closed, Dropped, Fate, Foreign, Frame, Note, Pool, Port, Received, Reference, StampClock, Tap, Waiting,
-    Why,
+    Closed, Fate, Foreign, Frame, MarkedDrops, Note, Pool, Port, Received, Reference, StampClock, Tap,
+    Waiting, Why,
 };
 
+use crate::answers::{AnswerCounters, AnswerLimit};
 use crate::board::{Board, Due};
 use crate::card::{self, CardHash};
 use crate::clock::Clock;
@@ -88,6 +90,8 @@ pub struct PortOptions {
     /// Which of this host's addresses are the chain's, where packets to the others are left to the host
     /// ([`Steering::pass_host_addresses`]).
     pub external: Option<ExternalAddresses>,
+    /// How many rejected packets are [answered](fn@wire::answer) a second, at each interface. 0: none.
+    pub answers_per_second: u32,
     /// Gets a line, for people, when an interface goes down or away, and when it is back. It is called on another thread.
     pub tell: Option<fn(&str)>,
 }
@@ -127,7 +131,12 @@ pub struct LivePort {
     /// Where XDP programs say where flows are.
     card: Option<CardRules>,
     remarks: Vec<String>,
+    /// What the chain's drops mean.
+    drops: MarkedDrops,
+    answer_limit: AnswerLimit,
+    answers: AnswerCounters,
     tap: Arc<Tap>,
+    log: Arc<Tap>,
     poll: Poll,
     /// How often packets were asked for: an observer of the run sees that it goes on.
     pulse: Arc<AtomicU64>,
@@ -294,7 +303,8 @@ impl LivePort {
         let card = says.then(|| CardRules::new(programs()));
         let link_monitor =
             LinkMonitor::start(kept, command_queues.clone(), (table.clone(), card.clone()), external, tell)?;
-        let tap = Arc::<Tap>::default();
+        let (tap, log) = (Arc::<Tap>::default(), Arc::<Tap>::default());
+        let answer_limit = AnswerLimit::new(interfaces.len(), options.answers_per_second);
         let came_by = |number, mode: &Mode| {
             let note = Note::by(options.sides.get(number).copied().flatten());
             if matches!(mode, Mode::Route(_)) { note.quotable() } else { note }
@@ -332,7 +342,11 @@ impl LivePort {
                 remarks: Vec::new(),
                 poll: options.poll,
                 pulse: Arc::default(),
+                drops: MarkedDrops::default(),
+                answer_limit: answer_limit.clone(),
+                answers: AnswerCounters::default(),
                 tap: Arc::clone(&tap),
+                log: Arc::clone(&log),
             }
         };
         let parts = pools.into_iter().zip(modes).zip(sides).zip(command_queues).zip(Board::for_cores(cores));
@@ -391,6 +405,11 @@ impl LivePort {
         Some(all.fold(first, RouteCounters::plus))
     }
 
+    /// What became of packets that the chain rejected, of ports that were opened together.
+    pub fn all_answers(ports: &[LivePort]) -> AnswerCounters {
+        ports.iter().fold(AnswerCounters::default(), |sum, port| sum.plus(port.answers))
+    }
+
     /// Counts up as long as a thread asks the port for packets, whether there are any or not.
     pub fn pulse(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.pulse)
@@ -420,6 +439,11 @@ impl LivePort {
     /// of an interface is its place in what the port was opened with.
     pub fn tap(&self) -> Arc<Tap> {
         Arc::clone(&self.tap)
+    }
+
+    /// A tap by which a listener gets copies of those that a rule asks to have in a log.
+    pub fn log(&self) -> Arc<Tap> {
+        Arc::clone(&self.log)
     }
 
     /// Whether this host's own stack sees the packets of some interface as well.
@@ -521,12 +545,15 @@ impl LivePort {
 
     /// Puts a frame to those that wait for the interface that it is to leave by; one that leaves by none is given back.
     #[inline]
-    fn stage(&mut self, frame: Frame, fate: Fate) {
+    fn stage(&mut self, mut frame: Frame, fate: Fate) {
         let from = usize::from(self.origins[self.pool.chunk_of(&frame)]);
         let to = match (fate, &self.mode) {
             (Fate::DropBy { .. } | Fate::Drop(_), _) => {
                 self.tell_dropped(&frame, from, Why::Chain(fate, frame.note.refused()));
-                None
+                if self.drops.is_logged(fate) {
+                    self.tell_logged(&frame, from, fate);
+                }
+                if self.drops.is_answered(fate) { self.answer_dropped(&mut frame, from) } else { None }
             }
             (_, Mode::Mirror) => None,
             (Fate::Host, _) => self.leave_to_host(&frame, from),
@@ -560,17 +587,6 @@ impl LivePort {
             }
         }
         None
-    }
-
-    /// Copies a packet that is dropped, if the tap has a listener.
-    #[inline]
-    fn tell_dropped(&self, frame: &Frame, interface: usize, why: Why) {
-        if !self.tap.is_on() {
-            return;
-        }
-        let Frame { stamp, wire_len, link, .. } = *frame;
-        let bytes = || self.pool.bytes(frame).into();
-        self.tap.drop_packet(stamp, || Dropped { stamp, interface, wire_len, link, bytes: bytes(), why });
     }
 
     /// The number of the interface with this index.
@@ -706,6 +722,10 @@ impl Port for LivePort {
 
     fn clock(&self) -> Option<StampClock> {
         Some(self.clock.of_stamps())
+    }
+
+    fn mark_drops(&mut self, drops: &MarkedDrops) {
+        self.drops = drops.clone();
     }
 
     fn references(&self, frames: &[Frame], references: &mut [Reference]) {

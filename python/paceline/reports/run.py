@@ -7,6 +7,19 @@ from enum import Enum
 
 
 @dataclass(frozen=True)
+class AnswersReport:
+    """What the senders of rejected packets were told. Over a capture: what --out has."""
+    icmp_errors: int
+    """ICMP and ICMPv6 errors sent: administratively prohibited."""
+    limited: int
+    """Packets without an answer, as their interface had sent as many as it may."""
+    resets: int
+    """TCP resets sent."""
+    unanswerable: int
+    """Packets that are not to be answered, such as resets, errors, later fragments, and those to groups."""
+
+
+@dataclass(frozen=True)
 class CoreHistory:
     """What one core did with histories."""
     core: int
@@ -608,6 +621,8 @@ class RunReport:
     """Packets whose own time lay before an earlier packet's; their stamps have the earlier time."""
     verdicts: Verdicts
     """Packets by verdict; they add up to `packets`."""
+    answers: AnswersReport | None = None
+    """What the senders of rejected packets were told; null where no packet was rejected."""
     changes: ChangesReport | None = None
     """What ran the chain; null unless the strategy has others run it."""
     error: str | None = None

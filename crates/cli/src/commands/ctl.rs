@@ -114,6 +114,15 @@ pub enum What {
         #[arg(long, value_name = "N", default_value_t = PER_SECOND)]
         per_second: u64,
     },
+    /// Show packets that rules with `log` drop, a line each, as they come. With --json lines of JSON. Ends at Ctrl-C at the latest
+    Log {
+        /// How long, at most [default: until Ctrl-C]
+        #[arg(long, value_name = "S")]
+        seconds: Option<u64>,
+        /// The most lines for each second
+        #[arg(long, value_name = "N", default_value_t = PER_SECOND)]
+        per_second: u64,
+    },
     /// List the sets of addresses of the chain's functions, or change one; flows go on
     Set {
         #[command(subcommand)]
@@ -274,6 +283,7 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
         What::Drops { out, seconds, per_second } => {
             return drops(&path, out, *per_second, *seconds);
         }
+        What::Log { seconds, per_second } => return log(&path, *per_second, *seconds, args.json),
         What::Flows(flows) if flows.kill => {
             let filter = flows.filter()?;
             if filter.is_empty() {
@@ -479,6 +489,33 @@ fn drops(path: &Path, out: &Path, per_second: u64, seconds: Option<u64>) -> Resu
     match out == "-" {
         true => eprintln!("{written}"),
         false => output::print(&format!("{written}\n"))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows packets that rules with `log` drop, as long as there are some.
+fn log(path: &Path, per_second: u64, seconds: Option<u64>, is_json: bool) -> Result<ExitCode, Failure> {
+    let mut told = 0;
+    let has_ended =
+        follow(path, &Request::Log { per_second, seconds }, &mut |Line { logged, end, .. }| {
+            if let Some(entry) = &logged {
+                told += 1;
+                let text = match is_json {
+                    true => serde_json::to_string(entry).map_err(Failure::defect)? + "\n",
+                    false => entry.text(),
+                };
+                output::print(&text)?;
+            }
+            if let Some(end) = end.filter(|end| end.missed > 0) {
+                eprintln!(
+                    "note: {} left out, beyond --per-second {per_second}",
+                    plural(end.missed, "packet")
+                );
+            }
+            Ok(())
+        })?;
+    if !has_ended {
+        eprintln!("note: the run is over; {} shown", plural(told, "packet"));
     }
     Ok(ExitCode::SUCCESS)
 }

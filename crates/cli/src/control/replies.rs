@@ -82,6 +82,16 @@ impl Controlled for Subject {
                     Err(taken) => Answer::refused(taken),
                 }
             }
+            Request::Log { per_second, seconds } => {
+                let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.min(YEAR)));
+                match subject.log.start(per_second) {
+                    Ok(tapped) => {
+                        let subject = Arc::clone(subject);
+                        return Reply::Lines(Box::new(move |stream| stream.log(&subject, &tapped, until)));
+                    }
+                    Err(taken) => Answer::refused(taken),
+                }
+            }
             Request::Rules => match subject.rules() {
                 Ok(rules) => Answer { rules: Some(rules), ..Answer::done() },
                 Err(why) => Answer::refused(why),

@@ -1,4 +1,4 @@
-//! Answers of many lines: `trace`, `drops` and `flows`. Each goes on in a thread of its own, so that others can ask meanwhile.
+//! Answers of many lines: `trace`, `drops`, `log` and `flows`. Each goes on in a thread of its own, so that others can ask meanwhile.
 
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Result, Write};
@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 use engine::report::{DroppedPacket, FlowReport, TraceReport, WhyDropped};
 use engine::{Flows, Traces};
 use io::{Dropped, Tapped, Why};
+use wire::LinkType;
 
 use super::subject::Subject;
 use super::wanted::Wanted;
 use super::words::{Answer, DroppedLine, End, Line, ListEnd};
+use crate::rule_log::LogEntry;
 
 /// How long it waits for a packet before it looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);
@@ -98,6 +100,23 @@ impl Stream {
         let next = |patience| {
             let dropped = Some(line_of(subject, &tapped.next(patience)?));
             Some(Line { dropped, ..Line::default() })
+        };
+        let told = self.lines(subject, until, u64::MAX, next)?;
+        let end = End { told, missed: tapped.left_out(), ..End::default() };
+        self.line(&Line { end: Some(end), ..Line::default() })
+    }
+
+    /// Tells of packets that rules with `log` drop.
+    pub fn log(&mut self, subject: &Subject, tapped: &Tapped, until: Option<Instant>) -> Result<()> {
+        let entry = |Dropped { stamp, interface, wire_len, link, bytes, why }: Dropped| {
+            let why = why_of(subject, why, (&bytes, wire_len, link))?;
+            let interface = subject.interfaces.get(interface).cloned();
+            LogEntry::new((stamp.seq, stamp.time_ns), (link, wire_len, &bytes), interface, &why)
+        };
+        // A reload may leave a packet without its rule: then there is no line, and the next packet is asked for.
+        let next = |patience| {
+            let logged = Some(entry(tapped.next(patience)?)?);
+            Some(Line { logged, ..Line::default() })
         };
         let told = self.lines(subject, until, u64::MAX, next)?;
         let end = End { told, missed: tapped.left_out(), ..End::default() };
@@ -191,15 +210,7 @@ impl Stream {
 
 fn line_of(subject: &Subject, dropped: &Dropped) -> DroppedLine {
     let Dropped { stamp, interface, wire_len, link, bytes, why } = dropped;
-    let by_chain = |fate, refused| {
-        let packet = DroppedPacket { fate, bytes, wire_len: *wire_len, link: *link, refused };
-        let (chain, _) = subject.progress.reloads.current()?;
-        chain.why_dropped(&packet)
-    };
-    let why = match *why {
-        Why::Chain(fate, refused) => by_chain(fate, refused),
-        Why::Behind(by, reason) => Some(WhyDropped::new(by, reason)),
-    };
+    let why = why_of(subject, *why, (bytes, *wire_len, *link));
     let why = why.unwrap_or_else(|| WhyDropped::new("unknown", "unnamed"));
     let mut data = String::with_capacity(2 * bytes.len());
     for byte in bytes {
@@ -214,6 +225,21 @@ fn line_of(subject: &Subject, dropped: &Dropped) -> DroppedLine {
         reason: why.reason,
         rule: why.rule,
         data,
+    }
+}
+
+/// Why a packet was dropped, by the chain that runs now.
+fn why_of(
+    subject: &Subject,
+    why: Why,
+    (bytes, wire_len, link): (&[u8], u32, LinkType),
+) -> Option<WhyDropped> {
+    match why {
+        Why::Chain(fate, refused) => {
+            let (chain, _) = subject.progress.reloads.current()?;
+            chain.why_dropped(&DroppedPacket { fate, bytes, wire_len, link, refused })
+        }
+        Why::Behind(by, reason) => Some(WhyDropped::new(by, reason)),
     }
 }
 

@@ -46,6 +46,8 @@ pub struct Subject {
     pub reloads: AtomicU64,
     /// Where the port leaves copies of dropped packets.
     pub tap: Arc<Tap>,
+    /// Where it leaves copies of those that a rule asks to have in a log.
+    pub log: Arc<Tap>,
     /// Which of the host's addresses are the chain's.
     pub external: ExternalAddresses,
     /// Whether all of them are: it guards the host.

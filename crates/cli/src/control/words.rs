@@ -13,6 +13,7 @@ use super::flow::FlowWords;
 use super::in_kernel::KernelStatus;
 use super::wanted::FlowFilter;
 use crate::input::MAX_TEXT_BYTES;
+use crate::rule_log::LogEntry;
 
 /// The longest request, bytes: a chain file with some room.
 pub const REQUEST_MAX: u64 = MAX_TEXT_BYTES + (1 << 20);
@@ -116,6 +117,15 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seconds: Option<u64>,
     },
+    /// Tell of packets that rules with `log` drop: lines follow the answer.
+    Log {
+        /// The most packets a second.
+        #[serde(default = "default_per_second")]
+        per_second: u64,
+        /// The longest time, in seconds; without it until the connection is closed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seconds: Option<u64>,
+    },
     /// List flows: lines follow the answer.
     Flows {
         /// Which.
@@ -187,7 +197,7 @@ pub fn filter_of(expression: &str, program: &[[u32; 4]]) -> Result<Filter, Strin
     Ok(Filter::of_ethernet(expression.to_owned(), program))
 }
 
-/// A line behind the answer to `trace`, `drops` or `flows`.
+/// A line behind the answer to `trace`, `drops`, `log` or `flows`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Line {
     /// A packet's way.
@@ -196,6 +206,9 @@ pub struct Line {
     /// A packet that was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<DroppedLine>,
+    /// A packet that a rule with `log` dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logged: Option<LogEntry>,
     /// A flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<FlowReport>,

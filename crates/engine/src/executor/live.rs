@@ -67,6 +67,15 @@ impl<'a, P> Ways<'a, P> {
         ports.fold((0, Stamp::default()), |(next, last), port| (next.max(port.next), last.max(port.last)))
     }
 
+    /// Has the ports know what a chain's drops mean.
+    fn mark_drops(&mut self, chain: &Chain)
+    where
+        P: Port,
+    {
+        let drops = chain.marked_drops();
+        self.ports().iter_mut().for_each(|port| port.port.mark_drops(&drops));
+    }
+
     /// A phase begins, up to a number.
     fn begin(&mut self, until: Until) {
         self.ports().iter_mut().for_each(|port| (port.until, port.ended) = (until.clone(), None));
@@ -156,6 +165,7 @@ fn run<E, P: Port>(
     observe(&mut changing);
     chain.trace_on(&mut chains, &progress.tracing);
     listing.begin(&chain, &plan, &mut chains);
+    ways.mark_drops(&chain);
     // All memory is taken before the clock starts.
     let _ended = reloads.begin(&chain, &plan);
     if let Some(telemetry) = &telemetry {
@@ -284,6 +294,7 @@ fn run<E, P: Port>(
         (chain, plan, chains, changing) = (next.chain, next.plan, next.chains, next.changing);
         chain.trace_on(&mut chains, &progress.tracing);
         listing.begin(&chain, &plan, &mut chains);
+        ways.mark_drops(&chain);
         observe(&mut changing);
     };
     let elapsed = begin.elapsed();

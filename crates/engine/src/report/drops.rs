@@ -1,6 +1,6 @@
 //! Why single packets were dropped, in words.
 
-use io::{EngineDrop, Fate};
+use io::{EngineDrop, Fate, MarkedDrops};
 use serde::{Deserialize, Serialize};
 use wire::{LinkType, Malformed};
 
@@ -43,6 +43,16 @@ pub struct DroppedPacket<'a> {
 }
 
 impl Chain {
+    /// Which of this chain's drops are answered, and which a rule asks to have in a log.
+    pub fn marked_drops(&self) -> MarkedDrops {
+        let of = |function: usize| &self.functions[function].function;
+        MarkedDrops::new(
+            self.functions.len(),
+            |function, reason| of(function).answers(reason),
+            |function, reason| of(function).logged_rule(reason).is_some(),
+        )
+    }
+
     /// Why this chain dropped a packet; `None` of one that was not.
     pub fn why_dropped(&self, packet: &DroppedPacket<'_>) -> Option<WhyDropped> {
         let DroppedPacket { fate, bytes, wire_len, link, refused } = *packet;

@@ -83,6 +83,8 @@ pub struct RunReport {
     pub interfaces: Vec<InterfaceReport>,
     /// What became of forwarded packets by routes; null unless the run was a router.
     pub routing: Option<RoutingReport>,
+    /// What the senders of rejected packets were told; null where no packet was rejected.
+    pub answers: Option<AnswersReport>,
     /// Each core.
     pub cores: Vec<CoreReport>,
     /// Each function, all cores together, in the order of the chain.
@@ -334,6 +336,19 @@ pub struct RoutingReport {
     pub icmp_errors: u64,
     /// ICMP errors that a rate limit held back.
     pub icmp_errors_limited: u64,
+}
+
+/// What the senders of rejected packets were told. Over a capture: what --out has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct AnswersReport {
+    /// TCP resets sent.
+    pub resets: u64,
+    /// ICMP and ICMPv6 errors sent: administratively prohibited.
+    pub icmp_errors: u64,
+    /// Packets that are not to be answered, such as resets, errors, later fragments, and those to groups.
+    pub unanswerable: u64,
+    /// Packets without an answer, as their interface had sent as many as it may.
+    pub limited: u64,
 }
 
 /// One core.

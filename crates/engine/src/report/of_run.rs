@@ -90,6 +90,7 @@ impl RunReport {
             malformed,
             interfaces: Vec::new(),
             routing: None,
+            answers: None,
             cores,
             digest: hex(combined(&digests)),
             functions,

@@ -10,8 +10,8 @@ use crate::report::moves::MovesReport;
 use crate::report::section::{Detail, Rank, SUMMARY_LINES, Section, fit, height};
 use crate::report::words::{ALL_MALFORMED, bytes, count, duration, percent, plural};
 use crate::report::{
-    ChecksumReport, CoreReport, FragmentReport, FunctionSummary, InterfaceReport, RoutingReport, RunReport,
-    SharedFunction, Verdicts,
+    AnswersReport, ChecksumReport, CoreReport, FragmentReport, FunctionSummary, InterfaceReport,
+    RoutingReport, RunReport, SharedFunction, Verdicts,
 };
 
 impl RunReport {
@@ -110,6 +110,8 @@ impl RunReport {
             self.routing.as_ref().map(|report| Section::lines("Routing", routing(report), Rank::Essential)),
         );
         sections.extend(drops(self));
+        let answers = self.answers.as_ref().map(answers);
+        sections.extend(answers.map(|text| Section::lines("Answers", text, Rank::Essential)));
         sections.extend(malformed(self));
         sections.push(functions(self, detail));
         if detail == Detail::Full {
@@ -218,6 +220,23 @@ fn routing(report: &RoutingReport) -> String {
     text += &format!("; {} sent", plural(report.icmp_errors, "ICMP error"));
     if report.icmp_errors_limited > 0 {
         text += &format!(", {} held back by a rate limit", count(report.icmp_errors_limited));
+    }
+    text + "\n"
+}
+
+/// What the senders of rejected packets were told.
+fn answers(report: &AnswersReport) -> String {
+    let AnswersReport { resets, icmp_errors, unanswerable, limited } = *report;
+    let mut text = format!(
+        "rejected packets answered: by {} and {}",
+        plural(resets, "TCP reset"),
+        plural(icmp_errors, "ICMP error")
+    );
+    if unanswerable > 0 {
+        text += &format!("; {} are not to be answered", count(unanswerable));
+    }
+    if limited > 0 {
+        text += &format!("; {} not answered, beyond the rate limit", count(limited));
     }
     text + "\n"
 }

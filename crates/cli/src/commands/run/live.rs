@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::report::{InterfaceReport, RoutingReport, RunReport, SeedReport};
+use engine::report::{AnswersReport, InterfaceReport, RoutingReport, RunReport, SeedReport};
 use engine::{Plan, Registry, run_live, run_live_each};
 use live::rights;
 use live::route::{RouteCounters, RouteDrop};
 use live::xdp::{HostPort, OnDeath, Pins, Steering};
 use live::{
-    CardHash, ExternalAddresses, Interface, InterfaceStatus, LiveError, LivePort, Lost, Poll, PortOptions,
-    Sockets, TapDevice, host_addresses,
+    AnswerCounters, CardHash, ExternalAddresses, Interface, InterfaceStatus, LiveError, LivePort, Lost, Poll,
+    PortOptions, Sockets, TapDevice, host_addresses,
 };
 
 use strategy::{HashFields, SYMMETRIC_KEY};
@@ -110,6 +110,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         sides: sides(place),
         taps,
         card_hash: args.live.card_rss.then(|| card_hash(&plan)),
+        answers_per_second: args.live.answers_per_second,
         tell: Some(tell),
     };
     let mut opened = opening::open(args, place, &chain, plan, &interfaces, options).map_err(cannot)?;
@@ -154,6 +155,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         begin: Instant::now(),
         reloads: AtomicU64::new(0),
         tap: ports[0].tap(),
+        log: ports[0].log(),
         external,
         guards_host,
         unwritten: unwritten.clone(),
@@ -219,6 +221,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let report = RunReport {
         interfaces: interfaces.collect(),
         routing: LivePort::all_routed(ports).as_ref().map(routing),
+        answers: answers(LivePort::all_answers(ports)),
         timeline,
         ..RunReport::new(chain, plan, &outcome)
     };
@@ -302,6 +305,13 @@ fn routing(counters: &RouteCounters) -> RoutingReport {
         icmp_errors: counters.replies,
         icmp_errors_limited: counters.replies_limited,
     }
+}
+
+/// What senders of rejected packets were told, if there were any.
+fn answers(counters: AnswerCounters) -> Option<AnswersReport> {
+    let AnswerCounters { resets, errors, unanswerable, limited } = counters;
+    let report = AnswersReport { resets, icmp_errors: errors, unanswerable, limited };
+    (report != AnswersReport::default()).then_some(report)
 }
 
 /// Says what happened to an interface. Where standard error is closed nobody reads this.

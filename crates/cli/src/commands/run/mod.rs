@@ -1,5 +1,6 @@
 //! `paceline run`: a chain over a capture, or on network interfaces.
 
+mod answering;
 pub mod call;
 mod card;
 mod document;
@@ -27,6 +28,7 @@ use io::Fate;
 use io::capture::CaptureWriter;
 use wire::LinkType;
 
+use self::answering::Answering;
 use self::document::Page;
 use self::metrics::serve;
 pub use self::options::RunArgs;
@@ -92,6 +94,7 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     let tracer = tracer.map(|tracer| tracer.begin(&plan, &progress)).transpose()?;
     let bar = Bar::new(&chain.name, source.size_bytes());
     let mut out = args.out.as_deref().map(Output::new);
+    let mut answering = Answering::new(&chain, &reloads);
     let mut see = |seen: &Seen<'_>| {
         bar.packet(seen.stamp.seq, &progress);
         if drops.is_some() || log.is_some() {
@@ -99,8 +102,9 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
             let last = reloads.iter().rev().find(|reload| reload.after <= seen.stamp.seq);
             write_drop((&mut drops, &mut log), last.map_or(&chain, |reload| &reload.chain), seen)?;
         }
+        let answer = answering.answer(seen);
         match &mut out {
-            Some(out) => out.packet(seen),
+            Some(out) => out.packet(seen, answer),
             None => Ok(()),
         }
     };
@@ -133,7 +137,8 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     let last = reloads[..outcome.reloads.len()].last();
     let (chain, plan) = last.map_or((&chain, &plan), |last| (&last.chain, &last.plan));
     let timeline = timeline.map(Timeline::finish);
-    let report = RunReport { timeline, ..RunReport::new(chain, plan, &outcome) };
+    let answers = answering.report();
+    let report = RunReport { timeline, answers, ..RunReport::new(chain, plan, &outcome) };
     failures.of(document.map_or(Ok(()), |document| document.write(&report)));
     if let Some(written) = written.as_ref().filter(|_| !reports.shows_text() && !report.complete) {
         eprintln!("note: {written}");
@@ -236,16 +241,19 @@ impl<'a> Output<'a> {
         Output { path, writer: None, packets: 0 }
     }
 
-    fn packet(&mut self, seen: &Seen<'_>) -> Result<(), Failure> {
+    /// A packet, or the answer to one that was rejected.
+    fn packet(&mut self, seen: &Seen<'_>, answer: Option<&[u8]>) -> Result<(), Failure> {
         let (writer, link) = match &mut self.writer {
             Some(opened) => opened,
             none => {
                 none.insert((CaptureWriter::create(self.path, seen.link).map_err(Failure::usage)?, seen.link))
             }
         };
-        if !matches!(seen.fate, Fate::Forward | Fate::TransmitBack) {
-            return Ok(());
-        }
+        let (wire_len, bytes) = match (seen.fate, answer) {
+            (Fate::Forward | Fate::TransmitBack, _) => (seen.wire_len, seen.bytes),
+            (_, Some(answer)) => (answer.len() as u32, answer),
+            _ => return Ok(()),
+        };
         if *link != seen.link {
             return Err(Failure::usage(format!(
                 "packet {} has link type {:?} and those before it {link:?}: a pcap file holds one\n\
@@ -254,7 +262,7 @@ impl<'a> Output<'a> {
                 seen.link
             )));
         }
-        writer.write(seen.stamp.time_ns, seen.wire_len, seen.bytes).map_err(Failure::usage)?;
+        writer.write(seen.stamp.time_ns, wire_len, bytes).map_err(Failure::usage)?;
         self.packets += 1;
         Ok(())
     }

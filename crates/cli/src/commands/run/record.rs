@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use io::capture::{CaptureError, CaptureWriter, CommentedWriter};
-use io::{Closed, Fate, Foreign, Frame, Port, Queue, Received, Reference, StampClock, Waiting};
+use io::{Closed, Fate, Foreign, Frame, MarkedDrops, Port, Queue, Received, Reference, StampClock, Waiting};
 use wire::{LinkType, Side};
 
 use crate::control::Unwritten;
@@ -15,6 +15,8 @@ pub struct Recorded<'a, P> {
     port: &'a mut P,
     came_in: Option<Writer>,
     left: Option<Writer>,
+    /// Which drops are answered.
+    drops: MarkedDrops,
     /// Frames at the front of those that are to be sent which were written already, and not taken.
     written: usize,
     /// The first failure.
@@ -30,8 +32,8 @@ enum Writer {
 }
 
 impl Writer {
-    fn write(&mut self, frame: &Frame, bytes: &[u8]) -> Result<(), CaptureError> {
-        let (time_ns, wire_len) = (frame.stamp.time_ns, frame.wire_len);
+    fn write(&mut self, frame: &Frame, wire_len: u32, bytes: &[u8]) -> Result<(), CaptureError> {
+        let time_ns = frame.stamp.time_ns;
         match self {
             Writer::Pcap(writer) => writer.write(time_ns, wire_len, bytes),
             Writer::Pcapng(writer, names) => {
@@ -76,7 +78,8 @@ impl<'a, P: Port> Recorded<'a, P> {
         let came_in = came_in.map(|path| if names_interfaces(path) { named(path) } else { create(path) });
         let came_in = came_in.transpose().map_err(Failure::usage)?;
         let left = left.map(create).transpose().map_err(Failure::usage)?;
-        Ok(Recorded { port, came_in, left, written: 0, failed: None, unwritten })
+        let drops = MarkedDrops::default();
+        Ok(Recorded { port, came_in, left, drops, written: 0, failed: None, unwritten })
     }
 
     /// Gives the captures their names, one though the other has failed.
@@ -99,10 +102,11 @@ fn write(
     to: &mut Option<Writer>,
     (failed, unwritten): (&mut Option<CaptureError>, &Unwritten),
     frame: &Frame,
+    wire_len: u32,
     bytes: &[u8],
 ) {
     let Some(writer) = to else { return };
-    if let Err(error) = writer.write(frame, bytes) {
+    if let Err(error) = writer.write(frame, wire_len, bytes) {
         note(error, failed, unwritten);
         *to = None;
     }
@@ -119,7 +123,7 @@ impl<P: Port> Port for Recorded<'_, P> {
         let received = self.port.receive(frames, max);
         for frame in &frames[before..] {
             let failed = (&mut self.failed, &self.unwritten);
-            write(&mut self.came_in, failed, frame, self.port.bytes(frame));
+            write(&mut self.came_in, failed, frame, frame.wire_len, self.port.bytes(frame));
         }
         received
     }
@@ -146,15 +150,27 @@ impl<P: Port> Port for Recorded<'_, P> {
 
     fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
         for (frame, fate) in frames.iter().zip(fates).skip(self.written) {
+            let failed = (&mut self.failed, &self.unwritten);
+            let bytes = self.port.bytes(frame);
             if matches!(fate, Fate::Forward | Fate::TransmitBack) {
-                let failed = (&mut self.failed, &self.unwritten);
-                write(&mut self.left, failed, frame, self.port.bytes(frame));
+                write(&mut self.left, failed, frame, frame.wire_len, bytes);
+            } else if self.left.is_some() && self.drops.is_answered(*fate) {
+                // As over a capture: whatever the rate is.
+                if let Some(answer) = wire::answer(frame.link, bytes, frame.wire_len) {
+                    let bytes = answer.parts(bytes).concat();
+                    write(&mut self.left, failed, frame, bytes.len() as u32, &bytes);
+                }
             }
         }
         let offered = frames.len();
         let taken = self.port.transmit(frames, fates)?;
         self.written = offered - taken;
         Ok(taken)
+    }
+
+    fn mark_drops(&mut self, drops: &MarkedDrops) {
+        self.drops = drops.clone();
+        self.port.mark_drops(drops);
     }
 
     fn take_over(&mut self, frames: &[Frame]) -> Result<(), Foreign> {

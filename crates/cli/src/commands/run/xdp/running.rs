@@ -246,6 +246,7 @@ impl Controlled for Running {
             Request::Drops { .. } => {
                 not("packets are dropped in the kernel, and not copied: `ctl status` counts them by reason")
             }
+            Request::Log { .. } => not("a program in P4 has no rules with `log`"),
             Request::Flows { .. } | Request::KillFlows { .. } => {
                 not("a program in P4 has tables, not flows: `ctl status` says how full they are")
             }
