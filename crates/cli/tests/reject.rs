@@ -207,6 +207,32 @@ fn programs_are_told_by_cores_with_sockets_of_their_own() {
     programs_are_told("reject-rss", false, &["--socket", "xdp", "--strategy", "rss", "--cores", "2"]);
 }
 
+/// Another chain takes over: from then on its rules say who is told.
+#[test]
+fn after_a_reload_the_new_rules_say_who_is_told() {
+    let Some(lan) = lan("reject-reload", false) else { return };
+    let rejecting = chain(&lan.folder, &["accept icmp from any to any"]);
+    let dropping = lan.folder.file("dropping.toml");
+    let text = fs::read_to_string(&rejecting).expect("it is there").replace("\"reject\"", "\"drop\"");
+    fs::write(&dropping, text).expect("a folder of the test");
+    let run = lan.start(&[&dropping, "--socket", "packet"], &[]);
+    let (to, from) = (station(&lan.right), station(&lan.left));
+    let send = || lan.left.inside(|| Raw::open("eth0").send(&datagram(to, from, [192, 0, 2, 1], 7)));
+    // What came before it is through when a ping is answered.
+    let come_through = || assert!(lan.left.ping("192.0.2.2", 1));
+    for (chain, frames) in [(&rejecting, 3), (&dropping, 2)] {
+        (0..frames).for_each(|_| send());
+        come_through();
+        lan.ctl(&["reload", chain]);
+    }
+    send();
+    come_through();
+    run.signal("-TERM");
+    let report = run.ended();
+    let answers = &report["answers"];
+    assert_eq!(number(&answers["icmp_errors"]), 2, "while the second chain ran: {answers}");
+}
+
 /// Sends frames as they are by an interface of the calling thread's namespace.
 struct Raw(OwnedFd);
 

@@ -262,11 +262,6 @@ impl MarkedDrops {
     pub fn is_logged(&self, fate: Fate) -> bool {
         has(&self.logged, fate)
     }
-
-    /// Whether any sender is answered.
-    pub fn answers(&self) -> bool {
-        self.answered.iter().any(|mask| *mask != 0)
-    }
 }
 
 #[inline]

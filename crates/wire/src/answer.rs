@@ -20,7 +20,7 @@ use crate::{
 pub struct Answer {
     head: [u8; Answer::HEAD_MAX],
     head_len: u8,
-    /// What of the frame stays behind the head.
+    /// The bytes of the frame that stay behind the head: from, to.
     quoted: (u16, u16),
     kind: AnswerKind,
 }

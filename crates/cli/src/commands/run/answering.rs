@@ -2,7 +2,7 @@
 
 use engine::report::AnswersReport;
 use engine::{Chain, Reload, Seen};
-use io::MarkedDrops;
+use io::{Fate, MarkedDrops};
 use wire::AnswerKind;
 
 /// Which packets are answered, and what the answers were.
@@ -23,6 +23,9 @@ impl Answering {
 
     /// The answer to a packet, if it is rejected and may be answered.
     pub fn answer(&mut self, seen: &Seen<'_>) -> Option<&[u8]> {
+        if !matches!(seen.fate, Fate::DropBy { .. }) {
+            return None;
+        }
         // The chain that ran when it came.
         let (_, drops) = self.drops.iter().rev().find(|(after, _)| *after <= seen.stamp.seq)?;
         if !drops.is_answered(seen.fate) {
