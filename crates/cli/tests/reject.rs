@@ -1,11 +1,12 @@
 //! Rules that reject: what their senders are told, over a capture and on interfaces, by programs as users have them.
 #![allow(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use wire::{Checksums, LinkType, protocol, tcp_flags};
 
 use crate::lab::Namespace;
 use crate::live::number;
-use crate::service::{Lan, Run};
+use crate::service::Lan;
 use crate::support::{Folder, paceline, root, stderr, stdout};
 
 /// How long something may stand still on a busy machine.
@@ -373,81 +374,65 @@ fn the_rate_is_what_bounds_a_flood() {
     assert_eq!(flood("reject-none", &none).map(|(sent, _)| sent), Some(0));
 }
 
-/// The log of a rule is shown while packets come, a line each; a flood is bounded by the second.
-#[test]
-fn the_log_is_shown_live() {
-    let Some(lan) = lan("reject-log", false) else { return };
+/// What `ctl log` with these options shows, and notes, of a run to which so many frames come at a time, until it has shown a
+/// number of lines.
+fn logged(label: &str, options: &[&str], frames: u32, lines: usize) -> Option<(Vec<String>, String)> {
+    let lan = lan(label, false)?;
     let chain = chain(
         &lan.folder,
         &["reject udp from 192.0.2.1 to any port 99 log", "drop udp from any to any port 98"],
     );
     let run = lan.start(&[&chain, "--socket", "packet"], &[]);
     let (to, from) = (station(&lan.right), station(&lan.left));
-    let start = |more: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_paceline"));
-        command.args(["ctl", "--control", &lan.socket(), "log", "--seconds", "60"]).args(more);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
+    command.args(["ctl", "--control", &lan.socket(), "log"]).args(options);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped")).lines().map_while(Result::ok);
+    let send = || {
+        let raw = Raw::open("eth0");
+        (0..frames).for_each(|number| raw.send(&datagram(to, from, [192, 0, 2, 1], number as u16)));
     };
-    let send = |frames: u32| {
-        lan.left.inside(|| {
-            let raw = Raw::open("eth0");
-            (0..frames).for_each(|number| raw.send(&datagram(to, from, [192, 0, 2, 1], number as u16)));
-        });
-    };
-    let line = |child: &mut std::process::Child| {
-        let (mut line, mut byte) = (String::new(), [0]);
-        let stdout = child.stdout.as_mut().expect("piped");
-        while !line.ends_with('\n') && stdout.read(&mut byte).is_ok_and(|read| read == 1) {
-            line.push(char::from(byte[0]));
-        }
-        line
-    };
-    let mut child = start(&[]);
-    // Until it listens.
-    let shown = thread::scope(|scope| {
-        let shown = scope.spawn(|| line(&mut child));
+    // It begins to listen at some time.
+    let mut shown: Vec<String> = thread::scope(|scope| {
+        let shown = scope.spawn(|| stdout.by_ref().take(lines).collect());
         let begin = Instant::now();
         while !shown.is_finished() && begin.elapsed() < PATIENCE {
-            send(1);
+            lan.left.inside(send);
             thread::sleep(Duration::from_millis(20));
         }
-        shown.join().expect("a line")
+        // Lets it go, if it has not shown as many.
+        run.signal("-TERM");
+        shown.join().expect("lines")
     });
-    let rule = "firewall rule 1: udp 192.0.2.1:0 > 192.0.2.2:99, 42 bytes: reject udp from 192.0.2.1 to any port 99 log\n";
-    assert!(shown.ends_with(rule) && shown.contains(" in "), "{shown}");
-    crate::support::end(&mut child);
-    // A flood, as JSON: three lines of each second.
-    let mut child = start(&["--json", "--per-second", "3"]);
-    let lines = thread::scope(|scope| {
-        let lines = scope.spawn(|| (0..3).map(|_| line(&mut child)).collect::<Vec<_>>());
-        let begin = Instant::now();
-        while !lines.is_finished() && begin.elapsed() < PATIENCE {
-            send(50);
-            thread::sleep(Duration::from_millis(20));
-        }
-        lines.join().expect("lines")
-    });
-    for line in lines {
-        let line: Value = serde_json::from_str(&line).expect("JSON");
-        assert_eq!(
-            (&line["rule"], &line["dst_port"], &line["interface"]),
-            (&json!("1"), &json!(99), &json!("in"))
-        );
-    }
-    run.signal("-TERM");
+    shown.extend(stdout);
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stderr(&output).contains("left out, beyond --per-second 3"), "{}", stderr(&output));
-    let mut seconds = std::collections::BTreeMap::<u64, u64>::new();
-    for line in stdout(&output).lines() {
-        let line: Value = serde_json::from_str(line).expect("JSON");
+    let report = run.ended();
+    assert!(number(&report["answers"]["icmp_errors"]) > 0, "{report:#}");
+    assert!(shown.len() >= lines, "{shown:?}: {}", stderr(&output));
+    Some((shown, stderr(&output)))
+}
+
+#[test]
+fn the_log_is_shown_live() {
+    let Some((shown, _)) = logged("reject-log", &[], 1, 1) else { return };
+    let rule = "firewall rule 1: udp 192.0.2.1:0 > 192.0.2.2:99, 42 bytes: reject udp from 192.0.2.1 to any port 99 log";
+    assert!(shown[0].ends_with(rule) && shown[0].contains(" in "), "{shown:?}");
+}
+
+/// A flood is shown with as many lines of each second as are asked for, and it is told how many were left out.
+#[test]
+fn a_flood_is_shown_at_a_rate() {
+    let Some((shown, notes)) = logged("reject-log-flood", &["--json", "--per-second", "3"], 50, 3) else {
+        return;
+    };
+    let mut seconds = BTreeMap::<u64, u64>::new();
+    for line in shown {
+        let line: Value = serde_json::from_str(&line).expect("JSON");
+        let found = (&line["rule"], &line["dst_port"], &line["interface"]);
+        assert_eq!(found, (&json!("1"), &json!(99), &json!("in")));
         *seconds.entry(number(&line["time_ns"]) / 1_000_000_000).or_default() += 1;
     }
     assert!(seconds.values().all(|lines| *lines <= 3), "{seconds:?}");
-    run_ended(run);
-}
-
-fn run_ended(run: Run) {
-    let report = run.ended();
-    assert!(number(&report["answers"]["icmp_errors"]) > 0, "{report:#}");
+    assert!(notes.contains("left out, beyond --per-second 3"), "{notes}");
 }
