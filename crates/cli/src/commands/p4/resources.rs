@@ -11,6 +11,7 @@ use ::p4::resources::profile::{Number, Profile, RESOURCES, Resource};
 use clap::Args;
 
 use crate::args::ProgramArgs;
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::input::read_text;
 use crate::output::{Reports, count, fitting, heading, json, table, wrapped};
@@ -48,8 +49,9 @@ pub fn command(args: &ResourcesArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     };
     let profile = profile(name)?;
-    let planned = planned(&program, &profile)?
-        .map_err(|unfit| Failure::usage(format!("{}: {}", path.display(), unfit.join("\n"))))?;
+    let planned = planned(&program, &profile)?.map_err(|unfit| {
+        Failure::usage(format!("{}: {}", path.display(), unfit.join("\n"))).coded(Code::DoesNotFit)
+    })?;
     let text = render(&planned) + &if args.sources { sources(&profile) } else { String::new() };
     let as_json = json(&planned)?;
     reports.write_documents(&[&|| as_json.clone(), &|| drawing(&planned)], &text)?;
@@ -72,6 +74,7 @@ fn profile(name: &str) -> Result<Profile, Failure> {
             "there is no profile `{name}`\nThere are {}, and TOML files.",
             names.join(", ")
         ))
+        .coded(Code::UnknownName)
     })
 }
 
