@@ -3,12 +3,11 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use engine::{RunError, nearest};
+use engine::RunError;
 use io::capture::CaptureError;
 use measure::TrialError;
 use miette::{Diagnostic, Report};
 use thiserror::Error;
-use traffic::ModelError;
 
 use crate::explain::{Code, Explained};
 use crate::meant;
@@ -90,17 +89,6 @@ impl Failure {
             Failure::Told(status, _, report) => Failure::Told(status, code, report),
             other => other,
         }
-    }
-
-    /// Why there is no such model of traffic, with the name that was probably meant.
-    pub fn model(error: ModelError) -> Failure {
-        let near = match &error {
-            ModelError::UnknownModel { name, known } => nearest(name, known.split(", ")),
-            ModelError::UnknownOption { option, known, .. } => nearest(option, known.split(", ")),
-            _ => None,
-        };
-        let tip = near.map_or_else(String::new, |near| format!("\nDid you mean `{near}`?"));
-        Failure::usage(format!("{error}{tip}")).coded(error.explained_by())
     }
 
     /// Why a run has no outcome.

@@ -59,6 +59,9 @@ fn drop_reasons_are_explained_by_who_drops() {
     for by in ["dropped by policer", "dropped by rate-limiter", "rate_bytes_per_s"] {
         assert!(reason.contains(by), "{reason}");
     }
+    let one = stdout(&paceline(&["explain", "policer/over-rate"]));
+    assert!(one.contains("dropped by policer") && !one.contains("rate-limiter"), "{one}");
+    assert_eq!(paceline(&["explain", "nat/over-rate"]).status.code(), Some(2));
     assert!(stdout(&paceline(&["explain", "logged-03"])).contains("dropped by firewall"));
     assert!(stdout(&paceline(&["explain", "udp-checksum"])).contains("dropped by malformed"));
     assert!(stdout(&paceline(&["explain", "no-room"])).contains("dropped by engine"));

@@ -13,13 +13,14 @@ const EXAMPLES: &str = "\
 Examples:
   paceline explain
   paceline explain keys-conflict
-  paceline explain over-rate";
+  paceline explain over-rate
+  paceline explain nat/no-mapping";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExplainArgs {
-    /// What an error ends in, such as `keys-conflict`, or a drop reason of a report, such as `over-rate`; without it all are
-    /// listed
+    /// What an error ends in, such as `keys-conflict`, or a drop reason of a report, such as `over-rate` or
+    /// `nat/no-mapping`; without it all are listed
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
 }
@@ -51,7 +52,10 @@ fn list(registry: &Registry) -> String {
 /// What a name means as a code, and as a drop reason. Nothing where it is neither.
 fn explained(name: &str, registry: &Registry) -> Option<String> {
     let code = ALL.iter().map(|code| code.page()).find(|page| page.name == name).map(page);
-    let reasons = dropped(name, registry);
+    // As reports have it: `nat/no-mapping`.
+    let (by, reason_name) = name.split_once('/').map_or((None, name), |(by, name)| (Some(by), name));
+    let mut reasons = dropped(reason_name, registry);
+    reasons.retain(|reason| by.is_none_or(|by| reason.by == by));
     let reason = |reason: &Dropped| {
         let Dropped { by, means } = reason;
         wrapped(&format!("dropped by {by}: {means}"), "  ", "    ")

@@ -54,8 +54,8 @@ const REASONS: &[(&str, &str, &str)] = &[
     (
         "no-mapping",
         "nat",
-        "A packet for an external endpoint that no inside host has: a stranger, or an answer behind the mapping's time-out. ICMP errors about \
-         packets without a mapping, too.",
+        "A packet for an external endpoint that no inside host has: a stranger, or an answer behind the mapping's time-out. ICMP errors \
+         about packets without a mapping, too.",
     ),
     (
         "no-port",

@@ -198,7 +198,7 @@ fn trace(args: &BenchChainArgs, stop: &AtomicBool) -> Result<Trace, Failure> {
 /// The packets to generate.
 fn model(args: &BenchChainArgs) -> Result<Model, Failure> {
     if let Some(text) = &args.traffic {
-        return Model::parse(text).map_err(Failure::model);
+        return Model::parse(text).map_err(Failure::usage);
     }
     let kind = args.zipf.map_or(Kind::Uniform, |exponent| Kind::Zipf { exponent });
     let options = Options {
