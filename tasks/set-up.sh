@@ -9,7 +9,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 crate_program() { # crate version command...
     local said
     said=$("${@:3}" --version 2>/dev/null) || said=none
-    [ "$said" = "$1 $2" ] || [ "$said" = "$1 v$2" ] || shown cargo install "$1" --version "$2" --locked --force ||
+    [[ $said = *" $2" || $said = *" v$2" ]] || shown cargo install "$1" --version "$2" --locked --force ||
         fail "$1 $2 could not be installed, see above"
 }
 say() { echo "x: $*"; }

@@ -52,6 +52,11 @@ extended() {
     else
         say "Python: not checked; ./x python installs what that takes"
     fi
+    if has_dependency_tools; then
+        dependency_steps
+    else
+        say "skipped: licences and origins of dependencies, and what the program is made of (./x dependencies installs what that takes)"
+    fi
     step "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps "${locked[@]}"
     summary "test --extended" "$(counts "$log")"
 }

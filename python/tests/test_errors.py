@@ -18,7 +18,7 @@ def test_a_mistake_in_a_chain_has_its_place(tmp_path: Path, capture: Path) -> No
     with pytest.raises(paceline.Error) as caught:
         paceline.run(chain, capture)
     error = caught.value
-    assert error.place == f"{chain}:2:7" and error.status == 2
+    assert error.place == f"{chain}:2:7" and error.status == 2 and error.code == "chain-file"
     assert "conntrak" in error.message and error.help and "conntrack" in str(error)
     said = subprocess.run([PROGRAM, "run", chain, "--pcap", capture], capture_output=True, text=True)
     assert said.returncode == 2 and " ".join(error.message.split()) in " ".join(said.stderr.split())

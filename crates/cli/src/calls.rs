@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::commands::bench::BenchCommand;
 use crate::commands::p4::P4Command;
 use crate::commands::{Cli, Command, bench, emulate, p4, plan, run, verify};
+use crate::explain::Code;
 use crate::failure::{Failure, INTERRUPTED, USAGE};
 use crate::{Program, hinted, output};
 
@@ -24,6 +25,8 @@ pub struct CallError {
     pub place: Option<String>,
     /// What to do.
     pub help: Option<String>,
+    /// What `paceline explain` says more of: `chain-file`. `None` of an interruption.
+    pub code: Option<&'static str>,
     /// All of it, as the command prints it, without colours.
     pub text: String,
 }
@@ -87,7 +90,7 @@ fn parse(command: &str, args: &[OsString]) -> Result<Command, CallError> {
         let help = (!help.is_empty()).then(|| help.join("\n"));
         let text =
             [Some(&message), help.as_ref()].into_iter().flatten().cloned().collect::<Vec<_>>().join("\n");
-        CallError { status: USAGE, message, place: None, help, text }
+        CallError { status: USAGE, message, place: None, help, code: Some(Code::Usage.page().name), text }
     })
 }
 
@@ -102,17 +105,24 @@ fn as_json(found: Result<impl Serialize, Failure>) -> Result<String, CallError> 
 impl From<Failure> for CallError {
     fn from(failure: Failure) -> CallError {
         match failure {
-            Failure::Told(status, report) => CallError::of(status, &report),
+            Failure::Told(status, code, report) => CallError::of(status, code, &report),
             Failure::Interrupted | Failure::OutputClosed => {
                 let message = failure.to_string();
-                CallError { status: INTERRUPTED, text: message.clone(), message, place: None, help: None }
+                CallError {
+                    status: INTERRUPTED,
+                    text: message.clone(),
+                    message,
+                    place: None,
+                    help: None,
+                    code: None,
+                }
             }
         }
     }
 }
 
 impl CallError {
-    fn of(status: u8, report: &Report) -> CallError {
+    fn of(status: u8, code: Code, report: &Report) -> CallError {
         // A report of several mistakes has them beside it: the first one counts, and the text has all.
         let first = report.related().and_then(|mut related| related.next()).unwrap_or(report.as_ref());
         let message = first.to_string();
@@ -122,7 +132,8 @@ impl CallError {
             text.clone_from(&message);
         }
         let help = first.help().map(|help| help.to_string());
-        CallError { status, message, place: place(first), help, text: text.trim().to_owned() }
+        let text = format!("{}\n  more: {}", text.trim(), code.hint());
+        CallError { status, message, place: place(first), help, code: Some(code.page().name), text }
     }
 }
 

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use engine::{RunError, nearest};
+use engine::RunError;
 use io::capture::CaptureError;
 use measure::TrialError;
 use miette::{Diagnostic, Report};
 use thiserror::Error;
-use traffic::ModelError;
 
+use crate::explain::{Code, Explained};
 use crate::meant;
 
 /// Exit status of a check that found a difference: of `verify`, or between what a test file or a reference expects and
@@ -29,8 +29,8 @@ pub const INTERRUPTED: u8 = 130;
 
 /// Why a command did not do what it was asked to.
 pub enum Failure {
-    /// With the exit status.
-    Told(u8, Report),
+    /// With the exit status, and the code that `paceline explain` says more of.
+    Told(u8, Code, Report),
     /// The end was asked for, and there is nothing to report.
     Interrupted,
     /// Standard output was closed, as by `| head`; not worth a word.
@@ -46,7 +46,7 @@ impl Failures {
     pub fn of<T>(&mut self, step: Result<T, Failure>) -> Option<T> {
         match step {
             Ok(done) => return Some(done),
-            Err(Failure::Told(_, report)) if self.0.is_some() => eprintln!("note: {report}"),
+            Err(Failure::Told(_, _, report)) if self.0.is_some() => eprintln!("note: {report}"),
             Err(failure) => _ = self.0.get_or_insert(failure),
         }
         None
@@ -71,7 +71,7 @@ pub struct Plain {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Told(_, report) => report.fmt(f),
+            Failure::Told(_, _, report) => report.fmt(f),
             Failure::Interrupted => f.write_str("interrupted"),
             Failure::OutputClosed => f.write_str("standard output was closed"),
         }
@@ -79,19 +79,16 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
-    pub fn usage(error: impl ToString) -> Failure {
-        Failure::Told(USAGE, plain(error))
+    pub fn usage(error: impl Explained) -> Failure {
+        Failure::Told(USAGE, error.explained_by(), plain(error))
     }
 
-    /// Why there is no such model of traffic, with the name that was probably meant.
-    pub fn model(error: ModelError) -> Failure {
-        let near = match &error {
-            ModelError::UnknownModel { name, known } => nearest(name, known.split(", ")),
-            ModelError::UnknownOption { option, known, .. } => nearest(option, known.split(", ")),
-            _ => None,
-        };
-        let tip = near.map_or_else(String::new, |near| format!("\nDid you mean `{near}`?"));
-        Failure::usage(format!("{error}{tip}"))
+    /// With a code that says more than that of its kind.
+    pub fn coded(self, code: Code) -> Failure {
+        match self {
+            Failure::Told(status, _, report) => Failure::Told(status, code, report),
+            other => other,
+        }
     }
 
     /// Why a run has no outcome.
@@ -113,42 +110,45 @@ impl Failure {
     }
 
     /// A mistake in a file, with its place.
-    pub fn mistake(error: impl Diagnostic + Send + Sync + 'static) -> Failure {
-        Failure::Told(USAGE, Report::new(error))
+    pub fn mistake(error: impl Diagnostic + Explained + Send + Sync + 'static) -> Failure {
+        Failure::Told(USAGE, error.explained_by(), Report::new(error))
     }
 
     /// What has to be the same is not.
     pub fn difference(error: impl ToString) -> Failure {
-        Failure::Told(DIFFERENT, plain(error))
+        Failure::Told(DIFFERENT, Code::Different, plain(error))
     }
 
     pub fn nothing_found(error: impl ToString) -> Failure {
-        Failure::Told(NOTHING_COMPARED, plain(error))
+        Failure::Told(NOTHING_COMPARED, Code::NothingCompared, plain(error))
     }
 
     /// An input that ends after whole packets.
     pub fn cut_short(error: impl ToString) -> Failure {
-        Failure::Told(CUT_SHORT, plain(error))
+        Failure::Told(CUT_SHORT, Code::CutShort, plain(error))
     }
 
     /// A capture that cannot be read to its end: cut short if it has whole packets.
     pub fn capture(error: CaptureError) -> Failure {
         match &error {
-            CaptureError::Open { path, .. } => Failure::usage(format!("{error}{}", meant::tip(path))),
+            CaptureError::Open { path, .. } => {
+                Failure::usage(format!("{error}{}", meant::tip(path))).coded(error.explained_by())
+            }
             error if error.whole_packets() > 0 => Failure::cut_short(error),
             error => Failure::usage(error),
         }
     }
 
     pub fn defect(error: impl ToString) -> Failure {
-        Failure::Told(DEFECT, plain(error))
+        Failure::Told(DEFECT, Code::Defect, plain(error))
     }
 
     /// Tells the user and gives the exit status.
     pub fn report(self) -> ExitCode {
         match self {
-            Failure::Told(status, report) => {
-                eprintln!("{report:?}");
+            Failure::Told(status, code, report) => {
+                // The report ends without a new line, or with one.
+                eprintln!("{}\n  more: {}", format!("{report:?}").trim_end(), code.hint());
                 ExitCode::from(status)
             }
             // The first signal brought a line.

@@ -4,6 +4,7 @@ use io::filter::{Filter, FilterError};
 use miette::{Diagnostic, NamedSource, SourceSpan};
 use thiserror::Error;
 
+use crate::explain::{Code, Explained};
 use crate::failure::Failure;
 
 /// A mistake in a filter, pointed at.
@@ -18,6 +19,12 @@ struct Mistake {
     expression: NamedSource<String>,
     #[label("here")]
     at: SourceSpan,
+}
+
+impl Explained for Mistake {
+    fn explained_by(&self) -> Code {
+        Code::Filter
+    }
 }
 
 /// Compiles a filter.

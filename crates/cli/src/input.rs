@@ -9,6 +9,7 @@ use ::io::Trace;
 use ::io::capture::{CaptureError, CaptureReader};
 use engine::{Chain, Oddities, Registry};
 
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::meant;
 use crate::progress::go_on;
@@ -20,7 +21,8 @@ pub fn read_chain(path: &Path, registry: &Registry) -> Result<Chain, Failure> {
         return Err(Failure::usage(format!(
             "{name} is a capture, and a chain was expected, which is a TOML file\n\
              Name the chain first, and the capture with --pcap: `CHAIN.toml --pcap {name}`."
-        )));
+        ))
+        .coded(Code::WrongFile));
     }
     let text = read_text("the chain file", path)?;
     Chain::parse(&name, &text, registry).map_err(|error| Failure::mistake(*error))
@@ -44,15 +46,20 @@ fn text_of(what: &str, path: &Path, file: io::Result<impl Read>) -> Result<Strin
     let name = name_of_input(path);
     let mut bytes = Vec::new();
     let read = file.and_then(|file| file.take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes));
-    read.map_err(|error| Failure::usage(format!("cannot read {what} {name}: {error}{}", meant::tip(path))))?;
+    read.map_err(|error| {
+        Failure::usage(format!("cannot read {what} {name}: {error}{}", meant::tip(path)))
+            .coded(Code::CannotRead)
+    })?;
     if bytes.len() as u64 > MAX_TEXT_BYTES {
         let most = MAX_TEXT_BYTES >> 20;
-        return Err(Failure::usage(format!("{what} {name} has more than {most} MiB\nIs it another file?")));
+        return Err(Failure::usage(format!("{what} {name} has more than {most} MiB\nIs it another file?"))
+            .coded(Code::WrongFile));
     }
     String::from_utf8(bytes).map_err(|error| {
         let whole = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = whole.iter().filter(|byte| **byte == b'\n').count() + 1;
         Failure::usage(format!("{what} {name} is not UTF-8: line {line} has other bytes\nSave it as UTF-8."))
+            .coded(Code::WrongFile)
     })
 }
 
@@ -111,7 +118,8 @@ pub fn check_capture(path: &Path) -> Result<(), Failure> {
         true => Err(Failure::usage(format!(
             "{name} is a chain file, and a capture was expected\n\
              Name the chain first, and the capture with --pcap: `{name} --pcap IN.pcap`."
-        ))),
+        ))
+        .coded(Code::WrongFile)),
     }
 }
 

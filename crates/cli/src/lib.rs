@@ -23,6 +23,7 @@ mod commands;
 mod control;
 mod costs;
 mod drops;
+mod explain;
 mod failure;
 mod filter;
 mod input;
@@ -44,7 +45,7 @@ use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 
 pub use crate::calls::{CallError, See};
 use clap::Parser;
@@ -54,6 +55,7 @@ use engine::strategies::{self, Strategy};
 
 use crate::args::name_strategies;
 use crate::commands::Cli;
+use crate::explain::Code;
 
 /// The functions and strategies that a program's commands have.
 #[derive(Clone)]
@@ -92,11 +94,20 @@ impl Program {
         // Lines of terminals' usual width would break option names in two. Fails only if there is a hook.
         let _ = miette::set_hook(Box::new(|_| Box::new(miette::MietteHandlerOpts::new().width(110).build())));
         let cli = Cli::try_parse_from(args);
-        let cli = cli.unwrap_or_else(|error| hinted(error).exit());
+        let cli = cli.unwrap_or_else(|error| refused(hinted(error)));
         machine::prefer_prefetches()
             .and_then(|()| cli.run(&self.functions))
             .unwrap_or_else(|failure| failure.report())
     }
+}
+
+/// Prints why these arguments are none, or the help that they ask for, and ends the process.
+fn refused(error: clap::Error) -> ! {
+    let _ = error.print();
+    if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        eprintln!("  more: {}", Code::Usage.hint());
+    }
+    process::exit(error.exit_code())
 }
 
 /// The error with a tip, where a capture was given without its option.

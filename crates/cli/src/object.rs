@@ -8,6 +8,7 @@ use xdp::clang::{self, BuildError};
 use xdp::load::LoadError;
 use xdp::{Compiled, Refusal, Strategy};
 
+use crate::explain::Code;
 use crate::failure::Failure;
 
 /// A program as C, and the object that was built from it.
@@ -27,8 +28,9 @@ pub fn build(program: &Program, strategy: Strategy, folder: &Path) -> Result<Bui
     let compiled = xdp::compile(program, strategy).map_err(|refusals| refused(&refusals))?;
     let source = clang::write(&compiled, folder).map_err(Failure::usage)?;
     let object = clang::build(&source).map_err(not_built)?;
-    let bytes = fs::read(&object)
-        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", object.display())))?;
+    let bytes = fs::read(&object).map_err(|error| {
+        Failure::usage(format!("cannot read {}: {error}", object.display())).coded(Code::CannotRead)
+    })?;
     Ok(Built { compiled, source, object, bytes })
 }
 
@@ -52,5 +54,5 @@ fn refused(refusals: &[Refusal]) -> Failure {
     let list: Vec<String> = refusals.iter().map(Refusal::to_string).collect();
     let message = format!("the program is not in the subset that is compiled to XDP: {}", list[0]);
     let rest = list[1..].iter().map(|line| format!("{line}\n")).collect::<String>();
-    Failure::usage(format!("{message}\n{rest}docs/xdp.md lists what is compiled."))
+    Failure::usage(format!("{message}\n{rest}docs/xdp.md lists what is compiled.")).coded(Code::NotInXdp)
 }

@@ -11,6 +11,7 @@ use crate::args::read_program;
 use crate::commands::Cli;
 use crate::commands::nfs::{key, names};
 use crate::commands::p4::resources::rows;
+use crate::explain::{ALL, Dropped, Page, Shown, drop_reasons, dropped};
 use crate::schema::stale;
 
 #[test]
@@ -20,6 +21,7 @@ fn pages_say_what_the_code_says() {
         stale("reference/cli.md", &command_line()),
         stale("reference/metrics.md", &metrics()),
         stale("reference/p4-resources.md", &resources()),
+        stale("reference/errors.md", &errors()),
     ];
     let pages: Vec<_> = pages.into_iter().flatten().collect();
     assert!(pages.is_empty(), "out of date in docs/: {pages:?}; run the tests with UPDATE_SCHEMA=1");
@@ -75,6 +77,39 @@ fn metrics() -> String {
             quoted(labels),
             [*help, *more].join(" ").trim_end()
         );
+    }
+    page
+}
+
+const ERRORS: &str = "# Errors, by code
+
+Made from the code: `paceline explain CODE` prints the same, and an error ends in its code. Codes stay from release to release.
+[Exit statuses](../commands.md) say how a command ended; what drops packets is below.
+
+| code | what is wrong |
+|---|---|
+";
+
+/// Every code with its page, and every drop reason.
+fn errors() -> String {
+    let (mut page, mut pages) = (ERRORS.to_owned(), String::new());
+    for code in ALL {
+        let Page { name, title, means, remedy, shown } = code.page();
+        let _ = writeln!(page, "| [`{name}`](#{name}) | {title} |");
+        let shown = match shown {
+            Shown::By(lines) => format!("```sh\n{lines}\n```"),
+            Shown::Only(what) => format!("To see it takes {what}."),
+        };
+        let _ = write!(pages, "\n## `{name}`\n\n{title}. {means}\n\n{remedy}\n\n{shown}\n");
+    }
+    page += &pages;
+    page += "\n## Drop reasons\n\nWhat reports, `--trace` and `--drops` call the reason for which a packet was dropped.\n\n\
+             | reason | dropped by | what it means |\n|---|---|---|\n";
+    let registry = stock::registry();
+    for reason in drop_reasons(&registry) {
+        for Dropped { by, means } in dropped(reason, &registry) {
+            let _ = writeln!(page, "| `{reason}` | {by} | {means} |");
+        }
     }
     page
 }

@@ -32,6 +32,8 @@ mod emulate;
 mod emulate_run;
 #[path = "exit_status.rs"]
 mod exit_status;
+#[path = "explain.rs"]
+mod explain;
 #[path = "external.rs"]
 mod external;
 #[path = "flows.rs"]

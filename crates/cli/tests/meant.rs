@@ -59,6 +59,30 @@ fn letters_that_changed_places_are_put_right() {
     assert!(!stderr(&far).contains("Did you mean"), "{}", stderr(&far));
 }
 
+/// One search puts all names right: models and their options, profiles, interfaces, words of chain files, codes.
+#[test]
+fn whatever_is_named_wrong_gets_the_nearest_name() {
+    refused(&["generate", "datacentre", "--out", "-"], &["Did you mean `datacenter`?"]);
+    refused(&["bench", "chain", EDGE, "--traffic", "unifrom"], &["Did you mean `uniform`?"]);
+    refused(&["bench", "chain", EDGE, "--traffic", "zipf:flow=5"], &["Did you mean `flows`?"]);
+    refused(
+        &["p4", "resources", "examples/p4/elephant.p4", "--profile", "swich"],
+        &["Did you mean `switch`?"],
+    );
+    refused(&["run", EDGE, "--on", "loo"], &["Did you mean `lo`?"]);
+    refused(
+        &["run", EDGE, "--pcap", CAPTURE, "--strategy", "dysect"],
+        &["a similar value exists: 'dyssect'"],
+    );
+    refused(&["verifi", EDGE], &["a similar subcommand exists: 'verify'"]);
+    refused(&["run", EDGE, "--pcapp", CAPTURE], &["a similar argument exists: '--pcap'"]);
+    refused(&["run", EDGE, "--pcap", "captures/egde.pcap"], &["Did you mean `captures/edge.pcap`?"]);
+    let chain = Scratch::new("word.toml", b"[[function]]\nuse = \"policer\"\naction = \"makr\"\n");
+    refused(&["run", chain.path(), "--pcap", CAPTURE], &["did you mean \"mark\"?"]);
+    let rules = Scratch::new("rule.toml", b"[[function]]\nuse = \"firewall\"\nrules = [\"acept all\"]\n");
+    refused(&["run", rules.path(), "--pcap", CAPTURE], &["did you mean \"accept\"?"]);
+}
+
 /// And `scr` does run it.
 #[test]
 fn refusals_for_keys_that_no_hash_serves_offer_scr() {

@@ -110,7 +110,7 @@ fn what_cannot_be_changed_is_refused_with_the_reason() {
     fs::write(lan.folder.file("track.toml"), BLOCKING).expect("a folder of the test");
     let run = lan.start("single", "1");
     for (arguments, expected) in [
-        (&["add", "blocklost", "192.0.2.1"][..], "no set \"blocklost\"; it has blocklist, others"),
+        (&["add", "blocklost", "192.0.2.1"][..], "no set \"blocklost\"; did you mean \"blocklist\"? it has"),
         (&["add", "blocklist", "192.0.2.1/8"], "write \"192.0.0.0/8\""),
         (&["add", "blocklist", "nonsense"], "is no IP prefix"),
         (&["remove", "blocklist", "192.0.2.1"], "192.0.2.1/32 is no prefix that blocklist lists"),

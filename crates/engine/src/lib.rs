@@ -22,7 +22,6 @@ mod verify;
 
 pub use chain::checksums::{ChecksumSample, Checksums, DecidedBy};
 pub use chain::config::ConfigError;
-pub use chain::config::nearest;
 pub use chain::quantity::{parse as parse_quantity, without_unit};
 pub use chain::registry::{Function, FunctionInfo, ListedState, Registry};
 pub use chain::undeclared::UndeclaredError;
@@ -43,6 +42,7 @@ pub use executor::reload::{Reload, Reloaded, would_keep};
 pub use executor::reloads::{CoresError, Doomed, MoveError, ReloadError, Reloads};
 pub use executor::reordering::{MAX_N, Reordered, Reordering};
 pub use executor::seen::Seen;
+pub use names::nearest;
 pub use path::batch::Batch;
 pub use path::checks::Fragments;
 pub use path::core::ChainCore;

@@ -13,7 +13,7 @@ const FOR_INTERFACES: [Capability; 3] =
 #[derive(Debug, Error)]
 pub enum LiveError {
     /// There is none of that name.
-    #[error("there is no interface `{name}`\n{}", others(.there))]
+    #[error("there is no interface `{name}`\n{}", others(.name, .there))]
     NoInterface {
         /// What was asked for.
         name: String,
@@ -120,10 +120,12 @@ fn remedy(lacks: &[String]) -> String {
     }
 }
 
-fn others(there: &[String]) -> String {
+fn others(name: &str, there: &[String]) -> String {
+    let near = names::nearest(name, there.iter().map(String::as_str));
+    let near = near.map_or_else(String::new, |near| format!("Did you mean `{near}`? "));
     match there {
         [] => "There is none at all.".to_owned(),
-        there => format!("There are: {}.", there.join(", ")),
+        there => format!("{near}There are: {}.", there.join(", ")),
     }
 }
 

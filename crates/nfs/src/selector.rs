@@ -9,6 +9,7 @@ use core::iter::Peekable;
 use core::net::IpAddr;
 use core::str::SplitWhitespace;
 
+use names::nearest;
 use wire::{Addr, protocol};
 
 use crate::prefix::PrefixSet;
@@ -264,25 +265,9 @@ fn named_set<'a>(grammar: &Grammar<'a>, name: &str) -> Result<&'a PrefixSet, Str
 
 /// The end of an error message about a word that is none of `choices`: the nearest one, if there is one, and all.
 pub(crate) fn help(word: &str, choices: &[&str]) -> String {
-    let near = choices.iter().map(|choice| (distance(word, choice), *choice)).min();
-    let near = near.filter(|(slips, choice)| *slips <= 2 && *slips < choice.len());
-    let near = near.map_or_else(String::new, |(_, choice)| format!("; did you mean \"{choice}\"?"));
+    let near = nearest(word, choices.iter().copied());
+    let near = near.map_or_else(String::new, |choice| format!("; did you mean \"{choice}\"?"));
     format!("{near} There are: {}", choices.join(", "))
-}
-
-/// How many letters have to be put in, taken out or replaced, to make one word of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (above, a) in (1..).zip(a.chars()) {
-        let mut diagonal = row[0];
-        row[0] = above;
-        for (index, b) in b.chars().enumerate() {
-            let replaced = diagonal + usize::from(!a.eq_ignore_ascii_case(&b));
-            diagonal = row[index + 1];
-            row[index + 1] = replaced.min(row[index] + 1).min(diagonal + 1);
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 fn parse_ports(protocol: Protocol, word: Option<&str>) -> Result<Vec<(u16, u16)>, String> {

@@ -18,8 +18,10 @@ mod types;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use names::nearest;
+
 use crate::ast::{Declaration, Name};
-use crate::diagnostic::{Checked, Reported, Sink, nearest};
+use crate::diagnostic::{Checked, Reported, Sink};
 use crate::ir::{Compute, Field, FieldId, FieldKind, Operand, Program, Statement, StatementKind};
 use crate::source::Span;
 use crate::uses::Object;

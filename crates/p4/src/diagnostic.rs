@@ -219,11 +219,3 @@ impl miette::Diagnostic for Finding {
         Some(Box::new(std::iter::once(label)))
     }
 }
-
-/// The name that is most like this one, if one is.
-pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    const ALIKE: f64 = 0.75;
-    let scored = known.into_iter().map(|other| (strsim::jaro_winkler(name, other), other));
-    let best = scored.filter(|(score, other)| *score >= ALIKE && *other != name);
-    best.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1))).map(|(_, other)| other)
-}

@@ -11,8 +11,10 @@ mod statement;
 use std::collections::HashSet;
 use std::rc::Rc;
 
+use names::nearest;
+
 use crate::ast::{Declaration, Name};
-use crate::diagnostic::{Checked, Sink, nearest};
+use crate::diagnostic::{Checked, Sink};
 use crate::lexer::{Kind, Token};
 use crate::source::{Sources, Span};
 

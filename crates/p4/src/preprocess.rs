@@ -8,7 +8,9 @@ mod macros;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::diagnostic::{Sink, nearest};
+use names::nearest;
+
+use crate::diagnostic::Sink;
 use crate::lexer::{Kind, Lines, Token, tokens};
 use crate::source::{MAX_SOURCE_BYTES, Sources, Span};
 

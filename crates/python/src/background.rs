@@ -71,5 +71,6 @@ fn defect(panic: &(dyn Any + Send)) -> CallError {
         message,
         place: None,
         help: Some(help.to_owned()),
+        code: Some("defect"),
     }
 }

@@ -10,9 +10,9 @@ pub fn raised(py: Python<'_>, failed: &CallError) -> PyErr {
 
 /// The exception as an object.
 pub fn error<'py>(py: Python<'py>, failed: &CallError) -> PyResult<Bound<'py, PyAny>> {
-    let CallError { status, message, place, help, text } = failed;
+    let CallError { status, message, place, help, code, text } = failed;
     let class = py.import("paceline._errors")?.getattr("Error")?;
-    class.call1((text, message, place.as_deref(), help.as_deref(), *status))
+    class.call1((text, message, place.as_deref(), help.as_deref(), *status, *code))
 }
 
 /// A failure in a sentence; lines after the first are its help.
@@ -22,5 +22,5 @@ pub fn plain(status: u8, error: impl ToString) -> CallError {
         Some((message, help)) => (message.to_owned(), Some(help.trim().to_owned())),
         None => (text.clone(), None),
     };
-    CallError { status, message, place: None, help, text }
+    CallError { status, message, place: None, help, code: None, text }
 }

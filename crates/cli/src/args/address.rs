@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::str::FromStr;
 
+use crate::explain::Code;
 use crate::failure::Failure;
 
 /// A host and a port, as the user wrote them, and what they stand for: one address or more.
@@ -30,7 +31,7 @@ impl Address {
                 }
                 _ => format!("Give an address of this machine, such as {such_as}."),
             };
-            Failure::usage(format!("cannot {what_for} at {self}: {error}\n{help}"))
+            Failure::usage(format!("cannot {what_for} at {self}: {error}\n{help}")).coded(Code::CannotListen)
         })
     }
 

@@ -13,6 +13,7 @@ use io::capture::{CaptureError, CaptureReader};
 use super::card::CardArgs;
 use super::tables::TableArgs;
 use crate::args::number;
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::input::{check_capture, read_chain};
 use crate::output::plural;
@@ -197,7 +198,8 @@ pub fn prepare(
                 plural(files as u64, "file"),
                 cores,
                 plural(files as u64, "core"),
-            )));
+            ))
+            .coded(Code::History));
         }
         (_, Some(files)) => files,
         (cores, None) => cores.unwrap_or_else(|| Plan::default_cores(strategy)),
@@ -263,19 +265,22 @@ fn no_history(strategy: &'static dyn Strategy) -> Failure {
 
 /// The files of all cores in a folder.
 fn core_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let files = engine::core_files(folder)
-        .map_err(|error| Failure::usage(format!("cannot read the folder {}: {error}", folder.display())))?;
+    let files = engine::core_files(folder).map_err(|error| {
+        Failure::usage(format!("cannot read the folder {}: {error}", folder.display()))
+            .coded(Code::CannotRead)
+    })?;
     let write = "`paceline sequence` writes them.";
     let Some((last, _)) = files.last() else {
         let first = engine::core_file(folder, 0);
-        return Err(Failure::usage(format!("there is no {}\n{write}", first.display())));
+        return Err(Failure::usage(format!("there is no {}\n{write}", first.display())).coded(Code::History));
     };
     if let Some(missing) = (0..*last).find(|core| files.get(*core).is_none_or(|(found, _)| found != core)) {
         let missing = engine::core_file(folder, missing);
         return Err(Failure::usage(format!(
             "there is no {}, and there are files of later cores\n{write}",
             missing.display()
-        )));
+        ))
+        .coded(Code::History));
     }
     Ok(files.into_iter().map(|(_, path)| path).collect())
 }

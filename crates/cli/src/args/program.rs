@@ -8,6 +8,7 @@ use p4::interpret::Machine;
 use p4::ir::Program;
 use p4::stf::{self, StfReport};
 
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::input::read_text;
 
@@ -56,7 +57,9 @@ pub fn read_program(path: &Path, include: &[PathBuf], define: &[String]) -> Resu
 
 /// Runs a test file.
 pub fn run_test(machine: &mut Machine, path: &Path) -> Result<StfReport, Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", path.display()));
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::usage(format!("{}: {error}", path.display())).coded(Code::TestFile)
+    };
     let text = read_text("the test file", path)?;
     stf::run(machine, &text).map_err(|error| failed(&error))
 }

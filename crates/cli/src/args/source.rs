@@ -67,7 +67,7 @@ impl Source {
 
     /// Packets by a model.
     pub fn model(text: &str, stop: &AtomicBool) -> Result<Source, Failure> {
-        let model = Model::parse(text).map_err(Failure::model)?;
+        let model = Model::parse(text).map_err(Failure::usage)?;
         Ok(Source { trace: generate(&model, stop)?, name: model.to_string() })
     }
 }

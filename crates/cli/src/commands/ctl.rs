@@ -15,6 +15,7 @@ use crate::control::{
     RuleLine, SetStatus, TunableLine, ask, default_path, follow, program_of,
 };
 use crate::drops::DropsFile;
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::filter::read_filter;
 use crate::input::read_text;
@@ -342,7 +343,8 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
         false => Err(Failure::usage(format!(
             "the run refused: {}",
             answer.error.as_deref().unwrap_or("it does not say why")
-        ))),
+        ))
+        .coded(Code::RunRefused)),
     }
 }
 

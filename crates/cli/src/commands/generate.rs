@@ -163,7 +163,7 @@ fn model(args: &GenerateArgs) -> Result<Model, Failure> {
     ];
     let given: Vec<(&str, &str)> =
         options.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
-    Model::parse_with(&args.model, &given).map_err(Failure::model)
+    Model::parse_with(&args.model, &given).map_err(Failure::usage)
 }
 
 fn write(model: &Model, mut writer: CaptureWriter, out: &Path) -> Result<(Profile, Digest), Failure> {

@@ -9,6 +9,7 @@ use clap_mangen::Man;
 use engine::Registry;
 
 use super::Cli;
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::output;
 
@@ -27,7 +28,10 @@ pub fn command(args: &ManArgs, _registry: &Registry) -> Result<ExitCode, Failure
         output::print(&String::from_utf8_lossy(&page))?;
         return Ok(ExitCode::SUCCESS);
     };
-    let cannot = |error| Failure::usage(format!("cannot write pages to {}: {error}", folder.display()));
+    let cannot = |error| {
+        Failure::usage(format!("cannot write pages to {}: {error}", folder.display()))
+            .coded(Code::CannotWrite)
+    };
     fs::create_dir_all(folder).map_err(cannot)?;
     clap_mangen::generate_to(Cli::command(), folder).map_err(cannot)?;
     Ok(ExitCode::SUCCESS)

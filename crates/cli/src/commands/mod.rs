@@ -36,6 +36,7 @@ pub mod check;
 pub mod completions;
 pub mod ctl;
 pub mod emulate;
+pub mod explain;
 pub mod generate;
 pub mod import;
 pub mod inspect;
@@ -94,6 +95,8 @@ commands! {
         Sequence(sequence::SequenceArgs),
         /// List the network functions, or explain one: options, key and sizes
         Nfs(nfs::NfsArgs),
+        /// Say what an error's code or a drop reason means, and what to do
+        Explain(explain::ExplainArgs),
         /// Write the rules of another firewall as a chain file
         Import(import::ImportArgs),
         /// Make a crate with a network function of your own
@@ -132,6 +135,7 @@ Examples:
   paceline sequence examples/perimeter.toml --pcap captures/edge.pcap --cores 4 --out-dir cores
   paceline verify examples/perimeter.toml --pcap-dir cores --strategy scr --sequencer external --loss 0.01
   paceline nfs conntrack
+  paceline explain keys-conflict
   paceline import nftables rules.json --out firewall.toml
   paceline plan examples/ddos.toml --traffic university --cores 16
   paceline p4 run examples/p4/port_knocking.p4 --stf examples/p4/port_knocking.stf

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use wire::Fields;
 
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::output::Reports;
 
@@ -32,7 +33,8 @@ pub fn command(args: &NfsArgs, registry: &Registry) -> Result<ExitCode, Failure>
         return Err(Failure::usage(format!(
             "there is no function `{name}`\n{near}There are: {}",
             all.join(", ")
-        )));
+        ))
+        .coded(Code::UnknownName));
     }
     let reports = Reports::open(&[], None, args.json.as_deref())?;
     let list: Vec<_> = infos.iter().map(|info| as_json(info)).collect();

@@ -9,6 +9,7 @@ use engine::{Chain, Checksums, Fragments, Plan, Registry};
 use sequencer::{ETHERNET_LEN, ItemLayout, MAX_CORES, Version};
 
 use crate::args::number;
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::input::read_chain;
 use crate::output::{Reports, printable};
@@ -127,7 +128,7 @@ fn refuse(chain: &Chain, cores: usize) -> Result<(), Failure> {
     } else {
         return Ok(());
     };
-    Err(Failure::usage(format!("chain `{}` {why}", chain.name)))
+    Err(Failure::usage(format!("chain `{}` {why}", chain.name)).coded(Code::NotInHardware))
 }
 
 /// `sequencer_` and the chain's name; what is no letter or digit becomes `_`.
@@ -154,7 +155,7 @@ mod tests {
     fn refusal(chain: &Chain) -> String {
         match sequencer_module(chain, &args(4, false)) {
             Ok(_) => panic!("{} is not refused", chain.name),
-            Err(Failure::Told(_, report)) => report.to_string(),
+            Err(Failure::Told(_, _, report)) => report.to_string(),
             Err(_) => panic!("refused without a word"),
         }
     }

@@ -15,6 +15,7 @@ use serde::Serialize;
 use wire::LinkType;
 
 use crate::args::HistoryVersionArg;
+use crate::explain::Code;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::input::{open_capture, read_chain, tell_remarks};
 use crate::output::{self, Reports, count, plural};
@@ -135,7 +136,10 @@ pub fn command(args: &SequenceArgs, registry: &Registry) -> Result<ExitCode, Fai
 /// would be taken for those of this capture.
 fn paths(args: &SequenceArgs) -> Result<Vec<PathBuf>, Failure> {
     let folder = &args.out_dir;
-    let failed = |error| Failure::usage(format!("cannot use the folder {}: {error}", folder.display()));
+    let failed = |error| {
+        Failure::usage(format!("cannot use the folder {}: {error}", folder.display()))
+            .coded(Code::CannotWrite)
+    };
     fs::create_dir_all(folder).map_err(failed)?;
     let others = engine::core_files(folder).map_err(failed)?;
     if let Some((core, path)) = others.into_iter().find(|(core, _)| *core >= args.cores) {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::words::{Answer, Line, Request};
+use crate::explain::Code;
 use crate::failure::{Failure, INTERRUPTED};
 
 /// How long an answer may take: a chain with large tables is made meanwhile.
@@ -28,10 +29,11 @@ pub fn follow(
 ) -> Result<bool, Failure> {
     let (answer, mut reader) = send(path, request)?;
     if let Some(error) = answer.error {
-        return Err(Failure::usage(error));
+        return Err(Failure::usage(error).coded(Code::RunRefused));
     }
-    let cannot =
-        |error: std::io::Error| Failure::usage(format!("the run at {} is gone: {error}", path.display()));
+    let cannot = |error: std::io::Error| {
+        Failure::usage(format!("the run at {} is gone: {error}", path.display())).coded(Code::NoRun)
+    };
     reader.get_ref().set_read_timeout(None).map_err(cannot)?;
     let writer = reader.get_ref().try_clone().map_err(cannot)?;
     let is_again = AtomicBool::new(false);
@@ -48,6 +50,7 @@ pub fn follow(
             Failure::usage(format!(
                 "the run answered what nobody understands: {error}\nIs it of another version?"
             ))
+            .coded(Code::NoRun)
         })?;
         let is_last = line.end.is_some();
         see(line)?;
@@ -70,6 +73,7 @@ fn send(path: &Path, request: &Request) -> Result<(Answer, BufReader<UnixStream>
             _ => "The run may have ended meanwhile.",
         };
         Failure::usage(format!("cannot ask the run at {}: {error}\n{help}", path.display()))
+            .coded(Code::NoRun)
     };
     let mut stream = UnixStream::connect(path).map_err(cannot)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(cannot)?;
@@ -84,6 +88,7 @@ fn send(path: &Path, request: &Request) -> Result<(Answer, BufReader<UnixStream>
             "the run at {} answered what nobody understands: {error}\nIs it of another version?",
             path.display()
         ))
+        .coded(Code::NoRun)
     })?;
     Ok((answer, reader))
 }

@@ -21,6 +21,7 @@ use super::sets::Expiring;
 use super::streams::{Stream, Streams};
 use super::subject::Subject;
 use super::words::{Answer, REQUEST_MAX, Request};
+use crate::explain::Code;
 use crate::failure::Failure;
 
 /// How long a client that is connected may say nothing: others wait meanwhile.
@@ -79,6 +80,7 @@ impl Control {
                 _ => "Give a path where a socket can be made with --control.",
             };
             Failure::usage(format!("cannot make the control socket {}: {error}\n{help}", path.display()))
+                .coded(Code::CannotListen)
         })?;
         let expiring = subject.expiring();
         let is_over = Arc::new(AtomicBool::new(false));

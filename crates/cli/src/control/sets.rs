@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::Chain;
 use engine::report::ReloadReport;
+use engine::{Chain, nearest};
 use nf::prefix::parse_prefix;
 use toml::{Table, Value};
 
@@ -156,7 +156,11 @@ fn functions(table: &mut Table) -> impl Iterator<Item = &mut Table> {
 fn no_set(name: &str, names: &[String]) -> String {
     match names {
         [] => format!("the chain has no set \"{name}\", and no other: write `sets` in its file"),
-        names => format!("the chain has no set \"{name}\"; it has {}", names.join(", ")),
+        names => {
+            let near = nearest(name, names.iter().map(String::as_str));
+            let near = near.map_or_else(String::new, |near| format!("did you mean \"{near}\"? "));
+            format!("the chain has no set \"{name}\"; {near}it has {}", names.join(", "))
+        }
     }
 }
 

@@ -14,6 +14,7 @@ pub use self::text::{
     ALL_MALFORMED, bar, bytes, count, fitted, fitting, heading, is_unprintable, item, percent, plural,
     plural_of, printable, table, wrapped,
 };
+use crate::explain::Code;
 use crate::failure::Failure;
 
 /// The most unfinished reports kept beside one.
@@ -149,7 +150,8 @@ pub fn check_outputs(inputs: &[&Path], outputs: &[Named]) -> Result<(), Failure>
         return Err(Failure::usage(format!(
             "{} both want standard output\nGive one of them a file.",
             to_stdout.join(" and ")
-        )));
+        ))
+        .coded(Code::Overwrites));
     }
     let inputs = inputs.iter().map(|path| ("the input", *path));
     let mut taken: Vec<(&str, &Path)> = inputs.collect();
@@ -162,7 +164,8 @@ pub fn check_outputs(inputs: &[&Path], outputs: &[Named]) -> Result<(), Failure>
                 "{option} {} would overwrite {what} {}: they are one file\nGive another name.",
                 path.display(),
                 other.display()
-            )));
+            ))
+            .coded(Code::Overwrites));
         }
         taken.push((option, path));
     }
@@ -177,7 +180,8 @@ impl Sink {
         let failed = |error| cannot_write(path, &error);
         let target = match fs::metadata(path) {
             Ok(found) if found.is_dir() => {
-                return Err(Failure::usage(format!("{} is a directory\nName a file.", path.display())));
+                return Err(Failure::usage(format!("{} is a directory\nName a file.", path.display()))
+                    .coded(Code::CannotWrite));
             }
             Ok(found) if !found.is_file() => {
                 let file = File::options().write(true).open(path).map_err(failed)?;
@@ -204,7 +208,7 @@ impl Sink {
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     let hint = if error.kind() == io::ErrorKind::NotFound { "; check the name and its folder" } else { "" };
-    Failure::usage(format!("cannot write {}: {error}{hint}", path.display()))
+    Failure::usage(format!("cannot write {}: {error}{hint}", path.display())).coded(Code::CannotWrite)
 }
 
 /// A file beside its final name, which it gets when it is complete; removed if it never is.
@@ -295,7 +299,9 @@ pub fn print(text: &str) -> Result<(), Failure> {
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::OutputClosed),
-        Err(error) => Err(Failure::usage(format!("cannot write to standard output: {error}"))),
+        Err(error) => {
+            Err(Failure::usage(format!("cannot write to standard output: {error}")).coded(Code::CannotWrite))
+        }
     }
 }
 

@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use ::names::nearest;
 use miette::{Diagnostic, NamedSource, SourceSpan};
 use nf::prefix::PrefixSet;
 use nf::{OptionDoc, OptionError};
@@ -420,8 +421,10 @@ fn in_toml_words(message: &str) -> String {
     if let Some((variant, choices)) =
         message.strip_prefix("unknown variant ").and_then(|rest| rest.split_once(", expected "))
     {
+        let near = nearest(variant.trim_matches('`'), choices.split('`').skip(1).step_by(2));
+        let near = near.map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"));
         let choices = choices.strip_prefix("one of ").unwrap_or(choices).replace('`', "\"");
-        return format!("must be {choices}, and is {}", variant.replace('`', "\""));
+        return format!("must be {choices}, and is {}{near}", variant.replace('`', "\""));
     }
     if message == "wanted string or table" {
         return "must be one of its words, in quotes".to_owned();
@@ -569,23 +572,6 @@ impl<'i> Fields<'i> {
 
 fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-}
-
-/// The choice that `name` was probably meant to be; `None` where no choice is like it. For errors about names that there are not.
-pub fn nearest<'a>(name: &str, choices: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // Case and the word's joint are what one gets wrong without a slip of the finger.
-    let plain = |text: &str| text.to_lowercase().replace('_', "-");
-    let name = plain(name);
-    let choices: Vec<&str> = choices.collect();
-    let scored = choices.iter().copied().map(|choice| (strsim::jaro_winkler(&name, &plain(choice)), choice));
-    let best = scored.max_by(|(a, _), (b, _)| a.total_cmp(b));
-    let best = best.filter(|(score, _)| *score > 0.75).map(|(_, choice)| choice);
-    // Letters that changed places weigh little in a long word and all in a short one: `nta` for `nat`.
-    best.or_else(|| {
-        let slips =
-            choices.iter().copied().map(|choice| (strsim::osa_distance(&name, &plain(choice)), choice));
-        slips.min_by_key(|(slips, _)| *slips).filter(|(slips, _)| *slips <= 1).map(|(_, choice)| choice)
-    })
 }
 
 fn file_stem(source_name: &str) -> String {

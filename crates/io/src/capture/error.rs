@@ -66,7 +66,7 @@ pub enum CaptureError {
     /// An interface of the capture was asked for by a name or number that none has, before the first packet.
     #[error(
         "{}: no interface is called or numbered `{wanted}`; {known}",
-        path.display(), known = interfaces(known)
+        path.display(), known = interfaces(wanted, known)
     )]
     Interface {
         /// The file.
@@ -176,12 +176,14 @@ fn before(records: u64, [is, are]: [&str; 2], what: &str) -> String {
 }
 
 /// Which interfaces a capture has, and what to do where it has none.
-fn interfaces(known: &str) -> String {
+fn interfaces(wanted: &str, known: &str) -> String {
+    let near = names::nearest(wanted, known.split(", "));
+    let near = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
     match known {
         "" => "a pcap file does not say by which interface packets came: give a pcapng file (`dumpcap -i IF -i IF`), or \
                leave the option out, and sides go by source addresses"
             .to_owned(),
-        known => format!("there are {known}; name one of these"),
+        known => format!("{near}there are {known}; name one of these"),
     }
 }
 

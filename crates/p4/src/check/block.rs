@@ -2,8 +2,10 @@
 
 use std::rc::Rc;
 
+use names::nearest;
+
 use crate::ast::{ControlDecl, Direction, Expr, ExprKind, Name, Parameter, ParserDecl, Transition, TypeExpr};
-use crate::diagnostic::{Checked, nearest};
+use crate::diagnostic::Checked;
 use crate::ir::{Case, FieldKind, Operand, State, Statement, StatementKind, Target as Goal};
 use crate::source::Span;
 

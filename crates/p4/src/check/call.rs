@@ -2,8 +2,10 @@
 
 use std::rc::Rc;
 
+use names::nearest;
+
 use crate::ast::{Expr, ExprKind, Name, TypeExpr};
-use crate::diagnostic::{Checked, nearest};
+use crate::diagnostic::Checked;
 use crate::ir::{Algorithm, Binary, Compute, Constant, FieldId, Operand, StatementKind, ones};
 use crate::source::Span;
 use crate::uses::Object;

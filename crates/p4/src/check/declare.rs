@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
+use names::nearest;
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
 use crate::ast::{Declaration, Expr, FieldDecl, Name, TypeExpr, TypeKind, Variable};
-use crate::diagnostic::{Checked, nearest};
+use crate::diagnostic::Checked;
 use crate::ir::{Constant, FieldKind, Header, MAX_WIDTH, Operand, Stack};
 use crate::source::Span;
 

@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
+use names::nearest;
 use num_bigint::BigInt;
 use num_traits::{Signed, ToPrimitive};
 
 use crate::ast::{Expr, ExprKind, Name, TypeExpr};
-use crate::diagnostic::{Checked, nearest};
+use crate::diagnostic::Checked;
 use crate::ir::{Binary, Compute, Constant, MAX_WIDTH, Operand, StatementKind, ones};
 use crate::semantics;
 use crate::source::Span;

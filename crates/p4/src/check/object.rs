@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
+use names::nearest;
 use num_traits::ToPrimitive;
 
 use crate::ast::{
     ActionDecl, Direction, EntryDecl, Expr, ExprKind, Instance, Local, MuTableDecl, Name, TableDecl,
     TypeExpr, TypeKind,
 };
-use crate::diagnostic::{Checked, nearest};
+use crate::diagnostic::Checked;
 use crate::ir::{
     Action, ActionCall, Column, Consistency, Counter, Entry, FieldKind, KeySet, MatchKind, Matching,
     Mentions, Meter, MuTable, Operand, Register, StatementKind, Table, TableKey, Unit, exits, has_priorities,

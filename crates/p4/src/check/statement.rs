@@ -3,8 +3,10 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
+use names::nearest;
+
 use crate::ast::{Expr, ExprKind, Name, Stmt, StmtKind, SwitchCase};
-use crate::diagnostic::{Checked, nearest};
+use crate::diagnostic::Checked;
 use crate::ir::{Binary, Compute, Constant, FieldId, FieldKind, Operand, Statement, StatementKind};
 use crate::source::Span;
 

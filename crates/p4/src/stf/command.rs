@@ -1,8 +1,8 @@
 //! What test files say to tables, meters and groups, and what they ask of them.
 
-use crate::diagnostic::nearest;
 use crate::interpret::{ControlError, Machine, Rates, TableEntry};
 use crate::ir::{self, ActionCall, Constant, KeySet, MatchKind, Program, ones};
+use names::nearest;
 
 use super::value::{key_set, masked, value};
 

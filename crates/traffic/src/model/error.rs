@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ModelError {
     /// No model has this name.
-    #[error("there is no model `{name}`\nThere are: {known}.")]
+    #[error("there is no model `{name}`\n{}There are: {known}.", meant(name, known))]
     UnknownModel {
         /// The name.
         name: String,
@@ -14,7 +14,7 @@ pub enum ModelError {
         known: String,
     },
     /// The model has no such option.
-    #[error("{model} has no option `{option}`\nIt has: {known}.")]
+    #[error("{model} has no option `{option}`\n{}It has: {known}.", meant(option, known))]
     UnknownOption {
         /// The model.
         model: &'static str,
@@ -47,4 +47,10 @@ pub enum ModelError {
         /// What it must be.
         needs: String,
     },
+}
+
+/// The name of a list that was probably meant, as a sentence.
+fn meant(name: &str, known: &str) -> String {
+    names::nearest(name, known.split(", "))
+        .map_or_else(String::new, |near| format!("Did you mean `{near}`? "))
 }

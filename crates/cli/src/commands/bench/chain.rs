@@ -20,6 +20,7 @@ use serde::Serialize;
 use traffic::{Kind, Model, Options, Sizes};
 
 use crate::args::{StrategyArg, generate, number};
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::input::{read_chain, read_trace};
 use crate::machine::Machine;
@@ -197,7 +198,7 @@ fn trace(args: &BenchChainArgs, stop: &AtomicBool) -> Result<Trace, Failure> {
 /// The packets to generate.
 fn model(args: &BenchChainArgs) -> Result<Model, Failure> {
     if let Some(text) = &args.traffic {
-        return Model::parse(text).map_err(Failure::model);
+        return Model::parse(text).map_err(Failure::usage);
     }
     let kind = args.zipf.map_or(Kind::Uniform, |exponent| Kind::Zipf { exponent });
     let options = Options {
@@ -244,6 +245,7 @@ fn measure(
     let functions = chain.functions.len();
     let chains = plan.cores_of(chain).map_err(|_| {
         Failure::usage("no memory for the tables\nUse fewer cores, or smaller `flows` in the chain file.")
+            .coded(Code::Memory)
     })?;
     let steal = StealClock::start();
     let port = |packets: &Vec<u32>| MemoryPort::new(trace, packets, POOL_FRAMES, Arc::clone(&stop));

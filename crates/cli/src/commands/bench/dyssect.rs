@@ -167,7 +167,7 @@ impl DyssectBench {
         let of = |exponent: f64| -> Result<Trace, Failure> {
             let (flows, packets) = (args.flows, args.packets);
             let model = format!("zipf:flows={flows},a={exponent},packets={packets},gap-ns={GAP_NS},seed=1");
-            generate(&Model::parse(&model).map_err(Failure::model)?, stop)
+            generate(&Model::parse(&model).map_err(Failure::usage)?, stop)
         };
         let trace = of(1.1)?;
         self.shards = shard_costs(chain, &trace, args, stop)?;

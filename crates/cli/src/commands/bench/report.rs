@@ -10,6 +10,7 @@ use engine::Registry;
 use measure::{Comparison, Point};
 
 use super::comparison::{exit_code, render_csv, render_html, render_text};
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::output::Reports;
 
@@ -47,7 +48,8 @@ pub fn command(args: &BenchReportArgs, _: &Registry) -> Result<ExitCode, Failure
 
 fn read(path: &Path) -> Result<Comparison, Failure> {
     let name = path.display();
-    let cannot_read = |error: io::Error| Failure::usage(format!("cannot read {name}: {error}"));
+    let cannot_read =
+        |error: io::Error| Failure::usage(format!("cannot read {name}: {error}")).coded(Code::CannotRead);
     let mut text = Vec::new();
     let input: &mut dyn Read = if path == Path::new("-") {
         &mut io::stdin()
@@ -77,6 +79,7 @@ fn not_a_comparison(name: &impl ToString, why: impl ToString) -> Failure {
         name.to_string(),
         why.to_string()
     ))
+    .coded(Code::WrongFile)
 }
 
 /// What cannot be, if anything: a rate below 0, a share above 1, no core.

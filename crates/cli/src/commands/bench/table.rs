@@ -15,6 +15,7 @@ use table::{FlowTable, Layout, Part, Reach, Slot, Wanted, Watermark, WhenFull};
 use wire::Addr;
 
 use crate::args::number;
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::machine::Machine;
 use crate::output::{Reports, count, table};
@@ -139,8 +140,9 @@ fn measure(entries: usize, rounds: usize, stop: &AtomicBool) -> Result<Vec<Row>,
     }
     let mut layout = Layout::new();
     let part = layout.add::<State>();
-    let table = FlowTable::new(&layout, entries, WhenFull::Reject, 0)
-        .map_err(|table| Failure::usage(format!("no memory for a table of {} MiB", table.bytes >> 20)))?;
+    let table = FlowTable::new(&layout, entries, WhenFull::Reject, 0).map_err(|table| {
+        Failure::usage(format!("no memory for a table of {} MiB", table.bytes >> 20)).coded(Code::Memory)
+    })?;
     let mut flows = Flows { table, part };
     let mut rows: Vec<Row> = Vec::new();
     for batch in [1, 32, BATCH_MAX] {

@@ -8,6 +8,7 @@ use clap::Args;
 use engine::Registry;
 use engine::strategies::ALL;
 
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::output;
 
@@ -41,7 +42,8 @@ pub fn command(args: &NewArgs, registry: &Registry) -> Result<ExitCode, Failure>
     check(name, registry)?;
     let sources = sources(args.sources.as_deref())?;
     let folder = Path::new(name);
-    let cannot = |error| Failure::usage(format!("cannot make the folder {name}: {error}"));
+    let cannot =
+        |error| Failure::usage(format!("cannot make the folder {name}: {error}")).coded(Code::CannotWrite);
     // It is never made within one that is there.
     fs::create_dir(folder).map_err(cannot)?;
     fs::create_dir(folder.join("src")).map_err(cannot)?;

@@ -22,6 +22,7 @@ use serde::Serialize;
 use wire::LinkType;
 
 use crate::args::{PortOf, Ports, ProgramArgs, run_test};
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::input::{open_capture, tell_remarks};
 use crate::output::{Reports, count, heading, keep, plural, table};
@@ -236,7 +237,10 @@ fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     match (input_error, failures) {
         (Some(error), _) => Err(Failure::cut_short(error)),
         (None, 0) => Ok(ExitCode::SUCCESS),
-        (None, failures) => Err(Failure::difference(format!("{} not met", plural(failures, "expectation")))),
+        (None, failures) => {
+            Err(Failure::difference(format!("{} not met", plural(failures, "expectation")))
+                .coded(Code::NotMet))
+        }
     }
 }
 

@@ -9,8 +9,10 @@ use ::p4::resources::check::check;
 use ::p4::resources::plan::{PartPlace, Plan, plan};
 use ::p4::resources::profile::{Number, Profile, RESOURCES, Resource};
 use clap::Args;
+use engine::nearest;
 
 use crate::args::ProgramArgs;
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::input::read_text;
 use crate::output::{Reports, count, fitting, heading, json, table, wrapped};
@@ -48,8 +50,9 @@ pub fn command(args: &ResourcesArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     };
     let profile = profile(name)?;
-    let planned = planned(&program, &profile)?
-        .map_err(|unfit| Failure::usage(format!("{}: {}", path.display(), unfit.join("\n"))))?;
+    let planned = planned(&program, &profile)?.map_err(|unfit| {
+        Failure::usage(format!("{}: {}", path.display(), unfit.join("\n"))).coded(Code::DoesNotFit)
+    })?;
     let text = render(&planned) + &if args.sources { sources(&profile) } else { String::new() };
     let as_json = json(&planned)?;
     reports.write_documents(&[&|| as_json.clone(), &|| drawing(&planned)], &text)?;
@@ -67,11 +70,15 @@ fn profile(name: &str) -> Result<Profile, Failure> {
         return Profile::read(&text).map_err(|error| Failure::usage(format!("the profile {name}: {error}")));
     }
     Profile::stock().find(|profile| profile.name == name).ok_or_else(|| {
-        let names: Vec<String> = Profile::stock().map(|profile| format!("`{}`", profile.name)).collect();
+        let stock: Vec<Profile> = Profile::stock().collect();
+        let near = nearest(name, stock.iter().map(|profile| profile.name.as_str()));
+        let near = near.map_or_else(String::new, |near| format!("Did you mean `{near}`? "));
+        let names: Vec<String> = stock.iter().map(|profile| format!("`{}`", profile.name)).collect();
         Failure::usage(format!(
-            "there is no profile `{name}`\nThere are {}, and TOML files.",
+            "there is no profile `{name}`\n{near}There are {}, and TOML files.",
             names.join(", ")
         ))
+        .coded(Code::UnknownName)
     })
 }
 

@@ -11,6 +11,7 @@ use pipeline::{Options, RapidOptions};
 
 use crate::args::buffers::{Level, RapidArgs};
 use crate::args::{ProgramArgs, number};
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::output::Reports;
 
@@ -38,8 +39,9 @@ pub fn command(args: &RtlArgs) -> Result<ExitCode, Failure> {
     let reports = Reports::open_documents(&[&args.source.program], &[("--out", Some(&args.out))])?;
     let mut program = args.source.read()?;
     passes::compile(&mut program);
-    let failed =
-        |error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", args.source.program.display()));
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::usage(format!("{}: {error}", args.source.program.display())).coded(Code::NotInHardware)
+    };
     let image = Image::new(Machine::new(program)).map_err(|error| failed(&error))?;
     let options = Options { stages: args.stages, stage_cycles: args.stage_cycles, ..Options::default() };
     let consistency = args.consistency.map(|level| level.0);

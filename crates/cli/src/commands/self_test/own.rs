@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
+use crate::explain::Code;
 use crate::failure::Failure;
 
 /// Runs commands of the program that is running.
@@ -26,6 +27,7 @@ impl Own {
     pub fn new(packets: usize) -> Result<Own, Failure> {
         let cannot = |error| {
             Failure::usage(format!("there is no folder for temporary files: {error}\nset TMPDIR to one"))
+                .coded(Code::CannotWrite)
         };
         let program = env::current_exe().map_err(Failure::usage)?;
         let folder = tempfile::tempdir().map_err(cannot)?;

@@ -19,6 +19,7 @@ use sweep::{
 };
 use table::WhenFull;
 
+use crate::explain::Code;
 use crate::failure::{Failure, INTERRUPTED, NOTHING_COMPARED};
 use crate::input::read_chain;
 use crate::output::{Reports, count, heading, plural, table};
@@ -55,6 +56,7 @@ pub fn command(args: &SweepArgs, registry: &Registry) -> Result<ExitCode, Failur
             "cannot write to the folder {}: {error}\nName another with --out.",
             args.out.display()
         ))
+        .coded(Code::CannotWrite)
     };
     fs::create_dir_all(&args.out).map_err(cannot_write)?;
     let (mut summary, mut known, mut others) = (Summary::new(), 0, 0);
@@ -173,7 +175,10 @@ fn question(args: &SweepArgs, registry: &Registry) -> Result<Question, Failure> 
 }
 
 fn captures_in(folder: &Path, depth: usize) -> Result<Vec<PathBuf>, Failure> {
-    let failed = |error| Failure::usage(format!("cannot read the folder {}: {error}", folder.display()));
+    let failed = |error| {
+        Failure::usage(format!("cannot read the folder {}: {error}", folder.display()))
+            .coded(Code::CannotRead)
+    };
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;

@@ -19,6 +19,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use telemetry::{FetchError, fetch};
 
 use crate::args::Address;
+use crate::explain::Code;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::output::{self, plural};
 
@@ -99,7 +100,8 @@ fn find(address: &Address) -> Result<(SocketAddr, Reading), Failure> {
         }
     }
     let error = failed.expect("an address is one address or more");
-    Err(Failure::usage(format!("{error}\nStart a run with `--metrics {address}`, or look at one that runs.")))
+    Err(Failure::usage(format!("{error}\nStart a run with `--metrics {address}`, or look at one that runs."))
+        .coded(Code::NoAnswer))
 }
 
 fn look(address: SocketAddr) -> Result<Reading, FetchError> {

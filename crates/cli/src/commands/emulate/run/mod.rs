@@ -23,6 +23,7 @@ pub use self::args::RunArgs;
 use self::render::{render_html, render_text};
 use self::report::{Compared, Emulation, Place};
 use crate::args::Source;
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::machine::command_line;
 use crate::output::{Reports, json};
@@ -50,7 +51,9 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
     let contents: [&dyn Fn() -> String; 2] = [&|| json.clone(), &|| render_html(&emulation)];
     reports.write_documents(&contents, &(trace + &render_text(&emulation)))?;
     match &emulation.check {
-        Some(check) if !check.is_equal() => Err(Failure::difference(differs(args, check, &warnings))),
+        Some(check) if !check.is_equal() => {
+            Err(Failure::difference(differs(args, check, &warnings)).coded(Code::Different))
+        }
         _ => Ok(ExitCode::SUCCESS),
     }
 }

@@ -15,6 +15,7 @@ use super::args::RunArgs;
 use super::report::{Departures, Run};
 use super::traced::Traced;
 use crate::args::{Ports, Source, read_program, run_test};
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::output::{keep, plural};
 use crate::progress::go_on;
@@ -25,13 +26,13 @@ pub fn run(args: &RunArgs, path: &Path, source: &Source, stop: &AtomicBool) -> R
     passes::compile(&mut compiled);
     let reference = machine(program, args)?;
     let image = Image::new(machine(compiled, args)?)
-        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())).coded(Code::NotEmulated))?;
     let packets = packets(args, &Ports::new(args.port, &args.port_of)?, source)?;
     let warnings =
         image.machine().program().layout.as_ref().map_or(Vec::new(), |layout| layout.warnings.clone());
     let mut watching = Watching::new(args, &image, &packets)?;
     let outcome = emulate_p4(&image, &args.model(), &args.options(), &packets, &mut watching, stop)
-        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())).coded(Code::NotEmulated))?;
     if let Err(interrupted) = go_on(stop) {
         watching.keep(args.out.as_deref());
         return Err(interrupted);
@@ -59,7 +60,8 @@ fn machine(program: ::p4::ir::Program, args: &RunArgs) -> Result<Machine, Failur
         if let Some(failure) = report.failures.first() {
             let not_met = plural(report.failures.len() as u64, "expectation");
             let (path, line, message) = (path.display(), failure.line, &failure.message);
-            return Err(Failure::difference(format!("{not_met} not met, first {path}:{line}: {message}")));
+            return Err(Failure::difference(format!("{not_met} not met, first {path}:{line}: {message}"))
+                .coded(Code::NotMet));
         }
     }
     Ok(machine)

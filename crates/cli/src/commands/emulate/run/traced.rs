@@ -10,6 +10,7 @@ use pipeline::compiled::{Hardware, Image};
 use pipeline::{Lost, Model, Registers};
 
 use super::args::RunArgs;
+use crate::explain::Code;
 use crate::failure::Failure;
 
 /// A file with a line for each thing that changes, cycle by cycle; `docs/rtl.md` describes it.
@@ -31,9 +32,12 @@ impl Traced {
             let message = format!("--trace-registers: there is no hardware of the model {}", args.model);
             return Err(Failure::usage(message));
         };
-        let hardware = Hardware::new(image, &rapid, &args.options())
-            .map_err(|error| Failure::usage(format!("{}: {error}", image.name())))?;
-        let failed = |error| Failure::usage(format!("cannot write {}: {error}", path.display()));
+        let hardware = Hardware::new(image, &rapid, &args.options()).map_err(|error| {
+            Failure::usage(format!("{}: {error}", image.name())).coded(Code::NotInHardware)
+        })?;
+        let failed = |error| {
+            Failure::usage(format!("cannot write {}: {error}", path.display())).coded(Code::CannotWrite)
+        };
         let file = BufWriter::new(File::create(path).map_err(failed)?);
         let (path, widths) = (path.clone(), hardware.widths);
         let mut traced = Traced { path, file, error: None, widths, last: HashMap::new() };

@@ -135,6 +135,9 @@ pub struct SweepArgs {
     /// Runs at a time [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = number(1..=1_024))]
     threads: Option<usize>,
+    /// Show more rows, all columns, and of several figures the rows
+    #[arg(short, long)]
+    pub verbose: bool,
     /// Write a row for each combination; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "OUT.csv")]
     pub csv: Option<PathBuf>,

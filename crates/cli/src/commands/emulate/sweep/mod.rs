@@ -3,6 +3,7 @@
 mod args;
 mod charts;
 mod figures;
+mod finding;
 mod grid;
 mod metric;
 mod packets;
@@ -24,10 +25,12 @@ pub use self::args::SweepArgs;
 
 use self::charts::{Charts, Look, draw};
 use self::figures::{Figure, Study};
+use self::finding::finding;
 use self::page::{Sheet, render_html, render_svg};
 use self::rows::{Row, Sweep, render_csv};
 use self::runs::{Found, Loaded, check, run_all};
 use self::settings::Settings;
+use crate::explain::Code;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::machine::{Machine, command_line};
 use crate::output::{Files, Reports, check_outputs, json};
@@ -62,7 +65,7 @@ pub fn command(args: &SweepArgs) -> Result<ExitCode, Failure> {
     let json = json(&sweep)?;
     let contents: [&dyn Fn() -> String; 3] =
         [&|| render_html(&sweep, &sheets), &|| json.clone(), &|| render_csv(&sweep.rows)];
-    reports.write_documents(&contents, &text::render(&sweep, &headings(&tasks)))?;
+    reports.write_documents(&contents, &text::render(&sweep, &headings(&tasks), args.verbose))?;
     drawn?;
     Ok(if sweep.complete { ExitCode::SUCCESS } else { ExitCode::from(INTERRUPTED) })
 }
@@ -75,8 +78,9 @@ fn open(args: &SweepArgs, tasks: &[Task]) -> Result<(Reports, Files), Failure> {
     let Some(folder) = &args.svg else {
         return Ok((Reports::open_documents(&inputs, &documents)?, Files::open(&[])?));
     };
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Failure::usage(format!("cannot make {}: {error}", folder.display())))?;
+    std::fs::create_dir_all(folder).map_err(|error| {
+        Failure::usage(format!("cannot make {}: {error}", folder.display())).coded(Code::CannotWrite)
+    })?;
     let mut names: Vec<String> = tasks.iter().map(|task| sheet_name(task.figure)).collect();
     names.dedup();
     let paths: Vec<PathBuf> = names.iter().map(|name| folder.join(format!("{name}.svg"))).collect();
@@ -159,6 +163,7 @@ fn sheets(tasks: &[Task], rows: &[Vec<Row>], args: &SweepArgs) -> Vec<Sheet> {
     let mut last = None;
     for (task, rows) in tasks.iter().zip(rows) {
         let rows: Vec<&Row> = rows.iter().collect();
+        let finding = task.figure.and_then(|_| finding(&rows));
         let own = || Look::of(&rows, args.x_of(&rows), args.metrics());
         let look = task.study.look.clone().unwrap_or_else(own);
         let is_whole = rows.len() == task.points.len();
@@ -173,7 +178,8 @@ fn sheets(tasks: &[Task], rows: &[Vec<Row>], args: &SweepArgs) -> Vec<Sheet> {
         last = Some(task.figure);
         let (heading, columns) =
             task.figure.map_or(("Charts", 2), |figure| (figure.title(), figure.columns()));
-        sheets.push(Sheet { heading: heading.to_owned(), groups: vec![charts], columns, is_whole });
+        let heading = heading.to_owned();
+        sheets.push(Sheet { heading, finding, groups: vec![charts], columns, is_whole });
     }
     sheets
 }

@@ -10,6 +10,8 @@ use crate::page::{charts as beside, data, figure, folded, legend, page, paragrap
 /// Charts under a heading.
 pub struct Sheet {
     pub heading: String,
+    /// What the rows of a figure show; the page's heading says it of a grid.
+    pub finding: Option<String>,
     pub groups: Vec<Charts>,
     /// Charts in a row of the drawing.
     pub columns: usize,
@@ -19,8 +21,11 @@ pub struct Sheet {
 
 /// The whole page, with the rows in it.
 pub fn render_html(sweep: &Sweep, sheets: &[Sheet]) -> String {
-    let title = "Pipelines, cycle by cycle";
-    let header = element("header").child(element("h1").text(title)).child(paragraph("lead", &sweep.command));
+    let headline = sweep.headline();
+    let header = element("header")
+        .child(element("h1").text(&headline))
+        .child(paragraph("lead", "Pipelines, cycle by cycle"))
+        .child(paragraph("lead", &sweep.command));
     let mut main = element("main").children(sheets.iter().map(sheet));
     if !sweep.complete {
         main = main.child(paragraph("note", "Interrupted: this is what was found so far."));
@@ -30,7 +35,7 @@ pub fn render_html(sweep: &Sweep, sheets: &[Sheet]) -> String {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     main = main.children(folded("All rows", &names, rows.collect()));
     let body = element("body").child(header).child(main).child(data("sweep", sweep));
-    page(title, sweep.paceline, body)
+    page(&headline, sweep.paceline, body)
 }
 
 fn sheet(sheet: &Sheet) -> Element {
@@ -40,7 +45,8 @@ fn sheet(sheet: &Sheet) -> Element {
         let note = charts.note.map(|note| paragraph("note", note));
         element("div").children(note).child(legend(names)).child(beside(charts.charts.iter().map(figure)))
     };
-    section(&sheet.heading).children(sheet.groups.iter().map(of))
+    let finding = sheet.finding.as_ref().map(|finding| paragraph("lead", finding));
+    section(&sheet.heading).children(finding).children(sheet.groups.iter().map(of))
 }
 
 fn table_row(rows: &[Row], number: usize, row: &Row) -> crate::page::Row {

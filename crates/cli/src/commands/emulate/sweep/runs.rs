@@ -11,6 +11,7 @@ use pipeline::{EmulateError, Line, Options, Pacing, Report, emulate};
 use super::packets::Packets;
 use super::settings::{Load, Settings};
 use super::traffic::Traffic;
+use crate::explain::Code;
 use crate::failure::Failure;
 
 /// What a run found.
@@ -63,7 +64,7 @@ pub fn check(point: &Settings) -> Result<(), Failure> {
     let percent = if let Load::At(percent) = point.load { percent } else { 100 };
     pipeline::check(&program, &point.pipeline(), &options(point, percent)).map_err(|error| {
         let what = format!("{}, {} stages of {} cycles", point.model, point.stages, point.stage_cycles);
-        Failure::usage(format!("{what}: {error}"))
+        Failure::usage(format!("{what}: {error}")).coded(Code::NotEmulated)
     })
 }
 

@@ -248,6 +248,11 @@ impl Axis {
         }
     }
 
+    /// As options and files call it, in few letters.
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
+    }
+
     /// Below a chart.
     pub fn title(self) -> &'static str {
         self.words()[0]

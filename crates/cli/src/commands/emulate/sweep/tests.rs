@@ -215,7 +215,8 @@ fn drawings_and_pages_are_well_formed_and_need_nothing_else() {
     let rows = sample();
     let look = Look::of(&rows.iter().collect::<Vec<_>>(), Axis::UpdateRate, vec![Metric::Load, Metric::Mean]);
     let groups = vec![draw(&rows.iter().collect::<Vec<_>>(), &look, Some(("a <formula>", |_| 3.0)))];
-    let sheets = [Sheet { heading: "<Charts> & more".to_owned(), groups, columns: 2, is_whole: true }];
+    let (heading, finding) = ("<Charts> & more".to_owned(), Some("a < b".to_owned()));
+    let sheets = [Sheet { heading, finding, groups, columns: 2, is_whole: true }];
     let drawing = render_svg(&sheets[0]);
     let parsed = Document::parse(&drawing).expect("an SVG");
     assert_eq!(parsed.root_element().attribute("xmlns"), None, "roxmltree takes it as the namespace");
@@ -232,10 +233,73 @@ fn drawings_and_pages_are_well_formed_and_need_nothing_else() {
         rows,
     };
     let html = render_html(&sweep, &sheets);
+    assert!(html.contains(&format!("<h1>{}", sweep.headline())), "{}", sweep.headline());
     assert!(html.contains("Interrupted") && !html.contains("http"));
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
     Document::parse_with_options(&html, options).expect("a page");
     render_html(&Sweep { rows: Vec::new(), ..sweep }, &[]);
+}
+
+fn text(rows: Vec<Row>, verbose: bool) -> String {
+    let (command, machine) = ("paceline emulate sweep".to_owned(), String::new());
+    let sweep = Sweep { paceline: "0", command, machine, threads: 1, complete: true, rows };
+    super::text::render(&sweep, &[(None, String::new())], verbose)
+}
+
+/// Settings that differ along many axes: the finding first, in 40 lines of 100 columns; `-v` has more.
+#[test]
+fn the_finding_comes_first_and_fits_a_terminal() {
+    let few = text(rows(&small(), 2), false);
+    let first = few.lines().next().unwrap_or_default();
+    assert!(first.starts_with("rapid does ") && first.contains(" times what blocking does"), "{few}");
+    assert!(few.lines().count() <= 40, "{few}");
+    let wide: Vec<_> = few.lines().filter(|line| line.chars().count() > 100).collect();
+    assert!(wide.is_empty(), "{wide:?}");
+    let all = text(rows(&small(), 2), true);
+    assert!(all.lines().count() > 60 && all.contains("sent back"), "{all}");
+}
+
+/// Of several figures it is said in how many each model does most, and each has its own sentence.
+#[test]
+fn several_figures_are_counted() {
+    let figure = |name, rows: Vec<Row>| rows.into_iter().map(move |row| Row { figure: Some(name), ..row });
+    let alone = rows(&Grid { models: vec!["rapid"], ..small() }, 2);
+    let rows: Vec<Row> = figure("13", rows(&small(), 2)).chain(figure("12", alone)).collect();
+    let sweep = Sweep {
+        paceline: "0",
+        command: String::new(),
+        machine: String::new(),
+        threads: 1,
+        complete: true,
+        rows,
+    };
+    let said = "2 figures: rapid does most in 1, 1 compare no models, or find them alike";
+    assert_eq!(sweep.headline(), said);
+    let text =
+        super::text::render(&sweep, &[(Some("13"), "A".to_owned()), (Some("12"), "B".to_owned())], false);
+    assert!(text.contains("  - A: rapid does ") && text.contains("  - B: rapid does "), "{text}");
+}
+
+/// What is said is what rows have: the row with the least and that with the most.
+#[test]
+fn a_finding_of_one_model_names_its_extremes() {
+    let grid = Grid { models: vec!["rapid"], ..small() };
+    let mut rows = rows(&grid, 2);
+    let of = |row: &Row| row.report.as_ref().map_or(0.0, |report| report.throughput);
+    let all = || rows.iter().map(of);
+    let (least, most) = (all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max));
+    let said = super::finding::finding(&rows.iter().collect::<Vec<_>>()).expect("something");
+    assert!(said.starts_with(&format!("rapid does {least:.2} to {most:.2} packets a cycle over ")), "{said}");
+    assert!(said.contains("; ") || said.contains(": least at "), "{said}");
+    // Of nothing, nothing is said.
+    rows.iter_mut().for_each(|row| row.report = None);
+    assert_eq!(super::finding::finding(&rows.iter().collect::<Vec<_>>()), None);
+    let one = self::rows(
+        &Grid { models: vec!["rapid"], stages: vec![2], packets: vec![Some(10)], ..Grid::default() },
+        1,
+    );
+    let said = super::finding::finding(&one.iter().collect::<Vec<_>>()).expect("something");
+    assert!(!said.contains("settings") && said.contains(" packets a cycle"), "{said}");
 }
 
 #[test]
