@@ -26,11 +26,13 @@ main() {
 }
 
 lint() {
-    local width cores
+    local width cores rows
     for width in 64 128; do
         for cores in 1 2 64; do
-            verilator --lint-only -Wall rtl/lint.vlt -f rtl/sequencer/files.f --top-module sequencer -GWIDTH=$width -GCORES=$cores \
-                -GHAS_ETHERNET=$((cores & 1)) || return
+            for rows in 0 1; do
+                verilator --lint-only -Wall rtl/lint.vlt -f rtl/sequencer/files.f --top-module sequencer -GWIDTH=$width -GCORES=$cores \
+                    -GHAS_ETHERNET=$((cores & 1)) -GROWS_IN_RAM=$rows || return
+            done
         done
     done
     for width in 64 128; do
@@ -74,6 +76,10 @@ whole() { # paceline out
     build headers $chain 5 1024 --ethernet -GBUFFER=2048 || failed=1
     # Frames hardly ever fit: they leave while they come in.
     build small $chain 1 512 "" -GBUFFER=16 -GFRAMES=2 || failed=1
+    # Rows in memories; items of `headers` are longer than a beat, and lie in up to three words.
+    build memory examples/knock.toml 8 512 "" -GROWS_IN_RAM=1 || failed=1
+    build wide $chain 5 512 --ethernet -GBUFFER=2048 -GROWS_IN_RAM=1 || failed=1
+    build pair examples/knock.toml 2 1024 "" -GROWS_IN_RAM=2 || failed=1
     [ $failed = 0 ] || fail "the hardware could not be built, see above"
 
     equal knock examples/knock.toml 8 "" captures/edge.pcap || failed=1
@@ -82,6 +88,12 @@ whole() { # paceline out
     says knock " 0 within a packet" || failed=1
     equal knock examples/knock.toml 8 "" captures/edge.pcap --gaps 5 --stalls 60 --seed 2 || failed=1
     says_equals knock examples/knock.toml || failed=1
+    equal memory examples/knock.toml 8 "" captures/edge.pcap || failed=1
+    says memory " 0 cycles without a beat" || failed=1
+    # A packet is a beat there, mostly.
+    equal pair examples/knock.toml 2 "" captures/edge.pcap || failed=1
+    says pair " 0 cycles without a beat" || failed=1
+    equal pair examples/knock.toml 2 "" captures/edge.pcap --gaps 5 --stalls 40 --seed 5 || failed=1
     # Short frames are in it; and longer ones than the buffer, whose bytes differ.
     through knock "${random[0]}" --gaps 5 --stalls 5 || failed=1
     for capture in captures/*.pcap; do
@@ -92,6 +104,8 @@ whole() { # paceline out
         equal headers $chain 5 --ethernet "$capture" || failed=1
         equal headers $chain 5 --ethernet "$capture" --gaps 40 --stalls 5 --seed 3 || failed=1
         equal headers $chain 5 --ethernet "$capture" --gaps 5 --stalls 40 --seed 4 || failed=1
+        equal memory examples/knock.toml 8 "" "$capture" --gaps 20 --stalls 20 --seed 5 || failed=1
+        equal wide $chain 5 --ethernet "$capture" --gaps 5 --stalls 40 --seed 6 || failed=1
     done
     says_equals headers $chain || failed=1
 
@@ -104,6 +118,10 @@ whole() { # paceline out
     if says_equals ports examples/knock.toml; then missed FAULT_PORTS verify; fi
     build option $chain 5 1024 --ethernet -GBUFFER=2048 -DFAULT_OPTION || failed=1
     if equal option $chain 5 --ethernet "${random[0]}" >/dev/null; then missed FAULT_OPTION "its bytes"; fi
+    build late examples/knock.toml 8 512 "" -GROWS_IN_RAM=1 -DFAULT_LATE || failed=1
+    if equal late examples/knock.toml 8 "" captures/edge.pcap >/dev/null; then missed FAULT_LATE "its bytes"; fi
+    build spill $chain 5 512 --ethernet -GBUFFER=2048 -GROWS_IN_RAM=1 -DFAULT_SPILL || failed=1
+    if equal spill $chain 5 --ethernet "${random[0]}" >/dev/null; then missed FAULT_SPILL "its bytes"; fi
     build stalled examples/knock.toml 8 512 "" -DCOUNTED -DFAULT_STALLED || failed=1
     if through stalled captures/edge.pcap --stalls 20; then missed FAULT_STALLED "its registers"; fi
     pipelines || failed=1
@@ -213,7 +231,7 @@ area() { # paceline out [designs...]
             fail "port knocking could not be written as hardware"
     done
     local wide="$out/dtable_64.sv"
-    [ ${#designs[@]} != 0 ] || designs=(ring:16 ring:32 ring:64 ring:128 sequencer "stage:$wide" "packet_queue:$wide" "ring_node:$wide"
+    [ ${#designs[@]} != 0 ] || designs=(ring:{16,32,64,128} ring:{16,32,64,128}:{1,2} sequencer "stage:$wide" "packet_queue:$wide" "ring_node:$wide"
         "wr_sched:$out/dtable_16.sv" "wr_sched:$wide" "rd_sched:$out/dtable_4.sv" "rd_sched:$out/dtable_16.sv" "rd_sched:$wide")
     nice python3 rtl/area/measure.py "$out" "${AREA_SECONDS:-900}" "${designs[@]}"
 }
@@ -222,9 +240,11 @@ area() { # paceline out [designs...]
 # left, the sequencer for those in which two packets leave. By yosys-smtbmc, another way to the same: the queue for 12 cycles, what goes before frames for 10.
 formal() { # out [short]
     out=$1
-    local ring=(rtl/formal/small_program.sv rtl/rapid/packet_queue.sv rtl/rapid/ring_node.sv) rapid fault module sequencer=(rtl/sequencer/parsed.sv
+    local ring=(rtl/formal/small_program.sv rtl/rapid/packet_queue.sv rtl/rapid/ring_node.sv) rapid fault module rows=() sequencer=(rtl/sequencer/parsed.sv
         rtl/formal/any_parser.sv)
-    for module in fifo item history prepend sequencer; do sequencer+=("rtl/sequencer/$module.sv"); done
+    for module in history prepend row_memory rows; do rows+=("rtl/sequencer/$module.sv"); done
+    for module in fifo item sequencer; do sequencer+=("rtl/sequencer/$module.sv"); done
+    sequencer+=("${rows[@]}")
     mapfile -t rapid <rtl/rapid/files.f
     rapid=(rtl/formal/small_program.sv "${rapid[@]}")
     mkdir -p "$out"
@@ -242,6 +262,10 @@ formal() { # out [short]
         echo "all proved; planted faults were found; left out: the whole sequencer and RAPID's pipeline (./x rtl formal)"
         return
     fi
+    within 20 rows "" "${rows[@]}" || fail "the proof of rows failed, see $out/rows.proof"
+    for fault in FAULT_LATE FAULT_SPILL; do
+        within 20 rows -D$fault "${rows[@]}" && unseen $fault
+    done
     within 14 sequencer "" "${sequencer[@]}" || fail "the proof of sequencer failed, see $out/sequencer.proof"
     within 17 rapid "" "${rapid[@]}" || fail "the proof of rapid failed, see $out/rapid.proof"
     for fault in FAULT_FRAMES FAULT_FULL FAULT_CARRY; do

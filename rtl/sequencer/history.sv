@@ -1,5 +1,6 @@
 // Holds the ring of items, a row of registers each, and makes the prefix of the next packet of it: the outer Ethernet
-// header if there is one, the fixed header, the ring (docs/history-format.md). One row changes for each packet.
+// header if there is one, the fixed header, the ring (docs/history-format.md). One row changes for each packet. Where `rows` has
+// the ring, it is left out: 0 is in its place.
 module history #(
     // Cores that get packets in turn. The format ends at 64.
     parameter int CORES = 1,
@@ -9,6 +10,8 @@ module history #(
     parameter int ITEM = 9,
     // 1 if a prefix begins with an Ethernet header, else 0.
     parameter int HAS_ETHERNET = 0,
+    // 0: the rows are here. Else they are in memories, in `rows`.
+    parameter int ROWS_IN_RAM = 0,
     // Bytes of a prefix: 40, 14 if there is an Ethernet header, ITEM for each core but one.
     parameter int PREFIX = 40
 ) (
@@ -72,7 +75,8 @@ module history #(
     end
     for (genvar slot = 0; slot < RING; slot++) begin : g_slot
       logic [ITEM*8-1:0] row;
-      always_ff @(posedge clk) begin
+      if (ROWS_IN_RAM != 0) assign row = '0;
+      else always_ff @(posedge clk) begin
         if (!resetn) row <= '0;
 `ifdef FAULT_SLOT
         // Planted: an item overwrites the newest one, not the oldest.

@@ -17,7 +17,9 @@ module sequencer #(
     // Beats that wait to go out; a power of two, 16 or more.
     parameter int BUFFER = 256,
     // Frames that wait to go out; a power of two, 2 or more.
-    parameter int FRAMES = 64
+    parameter int FRAMES = 64,
+    // The rows of the history: 0 in registers, 1 in block RAM, 2 in RAM of look-up tables. In RAM a packet leaves 2 cycles later.
+    parameter int ROWS_IN_RAM = 0
 ) (
     input  wire                 clk,
     // Synchronous, active low. After it no packet has come: the history is empty, the next number is 0, the next core is 0.
@@ -149,13 +151,16 @@ module sequencer #(
   assign refused = !is_flush && item_valid && malformed_code == parsed::FRAGMENT_OVERFLOW ? malformed_code[6:0] : 7'd0;
 
   wire [PREFIX*8-1:0] prefix;
-  history #(.CORES(CORES), .MASK(MASK), .ITEM(ITEM), .HAS_ETHERNET(HAS_ETHERNET), .PREFIX(PREFIX)) history (
+  history #(.CORES(CORES), .MASK(MASK), .ITEM(ITEM), .HAS_ETHERNET(HAS_ETHERNET), .ROWS_IN_RAM(ROWS_IN_RAM), .PREFIX(PREFIX)) history (
       .clk(clk), .resetn(resetn),
       .in_valid(packet_ends), .in({kept, stamp}),
       .time_ns(stamp), .refused(refused), .is_flush(is_flush), .core(is_flush ? flush_core : core),
       .prefix(prefix)
   );
 
+  wire               rows_ready;
+  wire               has_prefix;
+  wire [15:0]        index;
   wire               is_running;
   wire               out_valid;
   wire               out_ready;
@@ -165,10 +170,11 @@ module sequencer #(
   // A frame begins to leave once it is whole, or if the buffer has no place for the rest of it.
   prepend #(.WIDTH(WIDTH), .PREFIX(PREFIX)) prepend (
       .clk(clk), .resetn(resetn),
-      .start(is_flush || (time_valid && beat_valid && (item_valid || !buffer_ready))), .is_alone(is_flush), .prefix(prefix),
+      .start(rows_ready && (is_flush || (time_valid && beat_valid && (item_valid || !buffer_ready)))), .is_alone(is_flush), .prefix(prefix),
       .may_end(is_flush || item_valid), .is_running(is_running), .ends(ends),
       .beat_valid(beat_valid), .beat_ready(beat_ready), .beat(beat), .beat_bytes(beat_bytes), .beat_last(beat_last),
-      .out_valid(out_valid), .out_ready(out_ready), .out(out), .out_bytes(out_bytes), .out_last(out_last)
+      .out_valid(out_valid), .out_ready(out_ready), .out(out), .out_bytes(out_bytes), .out_last(out_last),
+      .has_prefix(has_prefix), .index(index)
   );
 
   always_ff @(posedge clk) begin
@@ -210,17 +216,42 @@ module sequencer #(
     end
   end
 
+  // --- rows in RAM ---
+
+  wire               whole_valid;
+  wire               whole_ready;
+  wire [WIDTH*8-1:0] whole;
+  wire [7:0]         whole_bytes;
+  wire               whole_last;
+  wire [7:0]         whole_core;
+  wire [7:0]         out_core;
+  assign out_core = is_flush ? flush_core[7:0] : core[7:0];
+  generate
+    if (ROWS_IN_RAM != 0 && CORES > 1) begin : g_rows
+      rows #(.WIDTH(WIDTH), .RING(CORES - 1), .ITEM(ITEM), .RING_AT(PREFIX - (CORES - 1) * ITEM), .KIND(ROWS_IN_RAM)) rows (
+          .clk(clk), .resetn(resetn), .is_clear(rows_ready),
+          .item_valid(packet_ends), .item({kept, stamp}),
+          .in_valid(out_valid), .in_ready(out_ready), .in(out), .in_bytes(out_bytes), .in_last(out_last), .in_core(out_core),
+          .has_prefix(has_prefix), .index(index),
+          .out_valid(whole_valid), .out_ready(whole_ready), .out(whole), .out_bytes(whole_bytes), .out_last(whole_last), .out_core(whole_core)
+      );
+    end else begin : g_registers
+      assign {whole_valid, whole, whole_bytes, whole_last, whole_core} = {out_valid, out, out_bytes, out_last, out_core};
+      assign {out_ready, rows_ready} = {whole_ready, 1'b1};
+    end
+  endgenerate
+
   // --- register ---
 
-  assign out_ready = !m_axis_tvalid || m_axis_tready;
+  assign whole_ready = !m_axis_tvalid || m_axis_tready;
   always_ff @(posedge clk) begin
     if (!resetn) m_axis_tvalid <= 0;
-    else if (out_ready) m_axis_tvalid <= out_valid;
-    if (out_ready) begin
-      m_axis_tdata <= out;
-      m_axis_tlast <= out_last;
-      m_axis_tdest <= is_flush ? flush_core[7:0] : core[7:0];
-      for (int i = 0; i < WIDTH; i++) m_axis_tkeep[i] <= 8'(i) < out_bytes;
+    else if (whole_ready) m_axis_tvalid <= whole_valid;
+    if (whole_ready) begin
+      m_axis_tdata <= whole;
+      m_axis_tlast <= whole_last;
+      m_axis_tdest <= whole_core;
+      for (int i = 0; i < WIDTH; i++) m_axis_tkeep[i] <= 8'(i) < whole_bytes;
     end
   end
 

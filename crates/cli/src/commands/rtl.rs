@@ -93,6 +93,7 @@ fn sequencer_module(chain: &Chain, args: &SequencerArgs) -> Result<String, Failu
              parameter int FLUSH_CYCLES = 65536,\n    \
              parameter int BUFFER = 256,\n    \
              parameter int FRAMES = 64,\n    \
+             parameter int ROWS_IN_RAM = 0,\n    \
              localparam int WIDTH = {width}\n\
          ) (\n{declared}\n);\n\n  \
            sequencer #(\n      \
@@ -102,7 +103,8 @@ fn sequencer_module(chain: &Chain, args: &SequencerArgs) -> Result<String, Failu
                .HAS_ETHERNET({has_ethernet}),\n      \
                .FLUSH_CYCLES(FLUSH_CYCLES),\n      \
                .BUFFER(BUFFER),\n      \
-               .FRAMES(FRAMES)\n  \
+               .FRAMES(FRAMES),\n      \
+               .ROWS_IN_RAM(ROWS_IN_RAM)\n  \
            ) sequencer (\n{connected}\n  );\n\n\
          endmodule\n",
         chain = printable(&chain.name),
