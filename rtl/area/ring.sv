@@ -33,9 +33,9 @@ module ring #(
 
   wire ends;
   wire [PREFIX*8-1:0] prefix;
-  history #(.CORES(ROWS + 1), .MASK(64'h820000000000f000), .ITEM(ITEM), .HAS_ETHERNET(0), .ROWS_IN_RAM(ROWS_IN_RAM), .PREFIX(PREFIX)) history (
+  history #(.CORES(ROWS + 1), .LAYOUT(64'h820000000000f000), .ITEM(ITEM), .HAS_ETHERNET(0), .ROWS_IN_RAM(ROWS_IN_RAM), .PREFIX(PREFIX)) history (
       .clk(clk), .resetn(resetn), .in_valid(ends), .in({headers, time_ns}),
-      .time_ns(time_ns), .refused(7'd0), .is_flush(1'b0), .core(16'd0), .prefix(prefix)
+      .time_ns(time_ns), .refused(7'd0), .is_flush(1'b0), .core(16'd0), .port(16'd0), .turn(32'd0), .prefix(prefix)
   );
 
   wire is_clear;

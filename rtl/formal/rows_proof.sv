@@ -15,7 +15,7 @@ module rows_proof (
   localparam int WIDTH = 16;
   localparam int ITEM = 27;
   localparam int PREFIX = 108;
-  localparam logic [63:0] MASK = 64'h800000000003ffff;
+  localparam logic [63:0] LAYOUT = 64'h800000000003ffff;
 
   logic is_reset = 1;
   wire is_clear;
@@ -26,8 +26,8 @@ module rows_proof (
   // In registers, and what leaves two cycles later.
   wire ends;
   wire [PREFIX*8-1:0] prefix;
-  history #(.CORES(3), .MASK(MASK), .ITEM(ITEM), .HAS_ETHERNET(1), .PREFIX(PREFIX)) history (
-      .clk(clk), .resetn(!is_reset), .in_valid(ends && !is_alone), .in(item), .time_ns(64'd0), .refused(7'd0), .is_flush(is_alone), .core(16'd0),
+  history #(.CORES(3), .LAYOUT(LAYOUT), .ITEM(ITEM), .HAS_ETHERNET(1), .PREFIX(PREFIX)) history (
+      .clk(clk), .resetn(!is_reset), .in_valid(ends && !is_alone), .in(item), .time_ns(64'd0), .refused(7'd0), .is_flush(is_alone), .core(16'd0), .port(16'd0), .turn(32'd0),
       .prefix(prefix)
   );
   wire is_running;
@@ -53,9 +53,9 @@ module rows_proof (
   // In memories.
   wire [PREFIX*8-1:0] fixed;
   wire ends_too;
-  history #(.CORES(3), .MASK(MASK), .ITEM(ITEM), .HAS_ETHERNET(1), .ROWS_IN_RAM(1), .PREFIX(PREFIX)) head (
+  history #(.CORES(3), .LAYOUT(LAYOUT), .ITEM(ITEM), .HAS_ETHERNET(1), .ROWS_IN_RAM(1), .PREFIX(PREFIX)) head (
       .clk(clk), .resetn(!is_reset), .in_valid(ends_too && !is_alone), .in(item), .time_ns(64'd0), .refused(7'd0), .is_flush(is_alone),
-      .core(16'd0), .prefix(fixed)
+      .core(16'd0), .port(16'd0), .turn(32'd0), .prefix(fixed)
   );
   wire in_valid;
   wire [WIDTH*8-1:0] in;

@@ -12,5 +12,8 @@ rtl/sequencer/history.sv
 rtl/sequencer/row_memory.sv
 rtl/sequencer/rows.sv
 rtl/sequencer/prepend.sv
+rtl/sequencer/gather.sv
+rtl/sequencer/micros.sv
+rtl/sequencer/dispatch.sv
 rtl/sequencer/sequencer.sv
 rtl/sequencer/statistics.sv
