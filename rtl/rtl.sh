@@ -77,7 +77,7 @@ whole() { # paceline out
     # Frames hardly ever fit: they leave while they come in.
     build small $chain 1 512 "" -GBUFFER=16 -GFRAMES=2 || failed=1
     # Rows in memories; items of `headers` are longer than a beat, and lie in up to three words.
-    build memory examples/knock.toml 8 512 "" -GROWS_IN_RAM=1 || failed=1
+    build memory examples/knock.toml 8 512 "" -GBUFFER=2048 -GROWS_IN_RAM=1 || failed=1
     build wide $chain 5 512 --ethernet -GBUFFER=2048 -GROWS_IN_RAM=1 || failed=1
     build pair examples/knock.toml 2 1024 "" -GROWS_IN_RAM=2 || failed=1
     [ $failed = 0 ] || fail "the hardware could not be built, see above"
