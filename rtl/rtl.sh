@@ -26,11 +26,13 @@ main() {
 }
 
 lint() {
-    local width cores
+    local width cores rows
     for width in 64 128; do
         for cores in 1 2 64; do
-            verilator --lint-only -Wall rtl/lint.vlt -f rtl/sequencer/files.f --top-module sequencer -GWIDTH=$width -GCORES=$cores \
-                -GHAS_ETHERNET=$((cores & 1)) || return
+            for rows in 0 1; do
+                verilator --lint-only -Wall rtl/lint.vlt -f rtl/sequencer/files.f --top-module sequencer -GWIDTH=$width -GCORES=$cores \
+                    -GHAS_ETHERNET=$((cores & 1)) -GROWS_IN_RAM=$rows || return
+            done
         done
     done
     for width in 64 128; do
@@ -74,6 +76,10 @@ whole() { # paceline out
     build headers $chain 5 1024 --ethernet -GBUFFER=2048 || failed=1
     # Frames hardly ever fit: they leave while they come in.
     build small $chain 1 512 "" -GBUFFER=16 -GFRAMES=2 || failed=1
+    # Rows in memories; items of `headers` are longer than a beat, and lie in up to three words.
+    build memory examples/knock.toml 8 512 "" -GBUFFER=2048 -GROWS_IN_RAM=1 || failed=1
+    build wide $chain 5 512 --ethernet -GBUFFER=2048 -GROWS_IN_RAM=1 || failed=1
+    build pair examples/knock.toml 2 1024 "" -GROWS_IN_RAM=2 || failed=1
     [ $failed = 0 ] || fail "the hardware could not be built, see above"
 
     equal knock examples/knock.toml 8 "" captures/edge.pcap || failed=1
@@ -82,6 +88,12 @@ whole() { # paceline out
     says knock " 0 within a packet" || failed=1
     equal knock examples/knock.toml 8 "" captures/edge.pcap --gaps 5 --stalls 60 --seed 2 || failed=1
     says_equals knock examples/knock.toml || failed=1
+    equal memory examples/knock.toml 8 "" captures/edge.pcap || failed=1
+    says memory " 0 cycles without a beat" || failed=1
+    # A packet is a beat there, mostly.
+    equal pair examples/knock.toml 2 "" captures/edge.pcap || failed=1
+    says pair " 0 cycles without a beat" || failed=1
+    equal pair examples/knock.toml 2 "" captures/edge.pcap --gaps 5 --stalls 40 --seed 5 || failed=1
     # Short frames are in it; and longer ones than the buffer, whose bytes differ.
     through knock "${random[0]}" --gaps 5 --stalls 5 || failed=1
     for capture in captures/*.pcap; do
@@ -92,6 +104,8 @@ whole() { # paceline out
         equal headers $chain 5 --ethernet "$capture" || failed=1
         equal headers $chain 5 --ethernet "$capture" --gaps 40 --stalls 5 --seed 3 || failed=1
         equal headers $chain 5 --ethernet "$capture" --gaps 5 --stalls 40 --seed 4 || failed=1
+        equal memory examples/knock.toml 8 "" "$capture" --gaps 20 --stalls 20 --seed 5 || failed=1
+        equal wide $chain 5 --ethernet "$capture" --gaps 5 --stalls 40 --seed 6 || failed=1
     done
     says_equals headers $chain || failed=1
 
@@ -104,8 +118,13 @@ whole() { # paceline out
     if says_equals ports examples/knock.toml; then missed FAULT_PORTS verify; fi
     build option $chain 5 1024 --ethernet -GBUFFER=2048 -DFAULT_OPTION || failed=1
     if equal option $chain 5 --ethernet "${random[0]}" >/dev/null; then missed FAULT_OPTION "its bytes"; fi
+    build late examples/knock.toml 8 512 "" -GROWS_IN_RAM=1 -DFAULT_LATE || failed=1
+    if equal late examples/knock.toml 8 "" captures/edge.pcap >/dev/null; then missed FAULT_LATE "its bytes"; fi
+    build spill $chain 5 512 --ethernet -GBUFFER=2048 -GROWS_IN_RAM=1 -DFAULT_SPILL || failed=1
+    if equal spill $chain 5 --ethernet "${random[0]}" >/dev/null; then missed FAULT_SPILL "its bytes"; fi
     build stalled examples/knock.toml 8 512 "" -DCOUNTED -DFAULT_STALLED || failed=1
     if through stalled captures/edge.pcap --stalls 20; then missed FAULT_STALLED "its registers"; fi
+    programs || failed=1
     pipelines || failed=1
     [ $failed = 0 ] || fail "a check failed, see above"
     echo "all equal; planted faults were found"
@@ -117,17 +136,18 @@ missed() { # fault, by what
 
 # The hardware for a chain, with the harness that drives it.
 build() { # name chain cores bits flags-of-paceline arguments-of-verilator...
-    local name=$1 chain=$2 cores=$3 bits=$4 flags=() counted=() log=$out/$1.log top
+    local name=$1 chain=$2 cores=$3 bits=$4 flags=() counted=() ports=() flushes=(-GFLUSH_CYCLES=1000) log=$out/$1.log top
     [ -z "$5" ] || flags+=("$5")
+    [[ "$chain" != *.p4 ]] || ports=(-CFLAGS -DPORTS) flushes=()
     mkdir -p "$out"
     "$paceline" rtl sequencer "$chain" --cores "$cores" --width "$bits" "${flags[@]}" --out "$out/$name.sv" || return
-    top=$(sed -n 's/^module \([^ ]*\).*/\1/p' "$out/$name.sv")
+    top=$(sed -n 's/^module \([^ ]*\).*/\1/p' "$out/$name.sv" | tail -1)
     # With `statistics` beside it.
     if [[ " ${*:6} " = *" -DCOUNTED "* ]]; then top=counted counted=(-GCORES="$cores" rtl/tests/counted.sv -CFLAGS -DCOUNTED); fi
     echo "+ verilator: $out/$name.sv ${*:6}"
     verilator --cc --exe --build -j 0 -O3 --x-assign unique --x-initial unique rtl/lint.vlt -f rtl/sequencer/files.f "$out/$name.sv" \
         "${counted[@]}" --top-module "$top" --prefix Vsequencer --Mdir "$out/$name.build" \
-        -CFLAGS "-O1 -std=c++17 -DCORES=$cores -DBYTES=$((bits / 8))" -GFLUSH_CYCLES=1000 "${@:6}" \
+        -CFLAGS "-O1 -std=c++17 -DCORES=$cores -DBYTES=$((bits / 8))" "${ports[@]}" "${flushes[@]}" "${@:6}" \
         "$PWD/rtl/tests/sequencer.cpp" >"$log" 2>&1 || { cat "$log"; return 1; }
 }
 
@@ -145,6 +165,43 @@ equal() { # name chain cores flags-of-paceline capture arguments-of-the-harness.
     rm -rf "$out/$name.expected"
     "$paceline" sequence "$chain" --pcap "$capture" --cores "$cores" --history-version 1 "${flags[@]}" \
         --out-dir "$out/$name.expected" >/dev/null || return
+    for file in "$out/$name.expected"/*; do
+        cmp "$file" "$out/$name.out/${file##*/}" || { echo "FAILED: $name, $capture: other bytes"; return 1; }
+    done
+}
+
+# The hardware for a program beside the version 3 of the page, over captures and random frames; and with planted faults.
+programs() {
+    local knock=examples/p4/port_knocking.p4 bucket=examples/p4/scr/token_bucket.p4 fields=rtl/tests/fields.p4 failed=0 capture
+    local knock_item=(hdr.ipv4.src_addr:32 hdr.ipv4.dst_addr:32 "hdr.tcp.\$valid:1" hdr.tcp.dst_port:16)
+    local bucket_item=("hdr.ipv4.\$valid:1" hdr.ipv4.protocol:8 hdr.ipv4.src_addr:32 hdr.ipv4.dst_addr:32 "hdr.tcp.\$valid:1" hdr.tcp.src_port:16
+        hdr.tcp.dst_port:16 hdr.udp.src_port:16 hdr.udp.dst_port:16 standard_metadata.ingress_global_timestamp:48)
+    local fields_item=(hdr.word.rest:12 hdr.tag.id:13 hdr.long.second:8 hdr.other.rest:12 standard_metadata.ingress_port:9
+        standard_metadata.packet_length:32 standard_metadata.parser_error:8)
+    build program $knock 8 512 "" || return
+    build timed $bucket 5 1024 "" -GROWS_IN_RAM=1 || return
+    build fields $fields 16 512 "" -GROWS_IN_RAM=2 || return
+    build alone $bucket 1 512 "" -GBUFFER=16 -GFRAMES=2 || return
+    as_page headers program 8 captures/edge.pcap "${knock_item[*]}" || failed=1
+    says program " 0 cycles without a beat" || failed=1
+    for capture in captures/*.pcap "${random[@]}"; do
+        as_page headers program 8 "$capture" "${knock_item[*]}" --gaps 10 --stalls 10 || failed=1
+        as_page headers timed 5 "$capture" "${bucket_item[*]}" --gaps 5 --stalls 40 --seed 2 || failed=1
+        as_page fields fields 16 "$capture" "${fields_item[*]}" --gaps 20 --stalls 20 --seed 4 || failed=1
+        as_page headers alone 1 "$capture" "${bucket_item[*]}" --gaps 30 --stalls 30 --seed 3 || failed=1
+    done
+    build short $knock 8 512 "" -DFAULT_LENGTH || return
+    if as_page headers short 8 "${random[0]}" "${knock_item[*]}" >/dev/null; then missed FAULT_LENGTH "its bytes"; fi
+    build micros $bucket 5 512 "" -DFAULT_MICROS || return
+    if as_page headers micros 5 captures/edge.pcap "${bucket_item[*]}" >/dev/null; then missed FAULT_MICROS "its bytes"; fi
+    return $failed
+}
+as_page() { # parser name cores capture item arguments-of-the-harness...
+    local name=$2 cores=$3 capture=$4 item file
+    read -ra item <<<"$5"
+    through "$name" "$capture" "${@:6}" || return
+    rm -rf "$out/$name.expected"
+    python3 rtl/tests/version3.py "$1" "$capture" "$out/$name.expected" "$cores" "${item[@]}" || return
     for file in "$out/$name.expected"/*; do
         cmp "$file" "$out/$name.out/${file##*/}" || { echo "FAILED: $name, $capture: other bytes"; return 1; }
     done
@@ -213,7 +270,7 @@ area() { # paceline out [designs...]
             fail "port knocking could not be written as hardware"
     done
     local wide="$out/dtable_64.sv"
-    [ ${#designs[@]} != 0 ] || designs=(ring:16 ring:32 ring:64 ring:128 sequencer "stage:$wide" "packet_queue:$wide" "ring_node:$wide"
+    [ ${#designs[@]} != 0 ] || designs=(ring:{16,32,64,128} ring:{16,32,64,128}:{1,2} sequencer "stage:$wide" "packet_queue:$wide" "ring_node:$wide"
         "wr_sched:$out/dtable_16.sv" "wr_sched:$wide" "rd_sched:$out/dtable_4.sv" "rd_sched:$out/dtable_16.sv" "rd_sched:$wide")
     nice python3 rtl/area/measure.py "$out" "${AREA_SECONDS:-900}" "${designs[@]}"
 }
@@ -222,9 +279,11 @@ area() { # paceline out [designs...]
 # left, the sequencer for those in which two packets leave. By yosys-smtbmc, another way to the same: the queue for 12 cycles, what goes before frames for 10.
 formal() { # out [short]
     out=$1
-    local ring=(rtl/formal/small_program.sv rtl/rapid/packet_queue.sv rtl/rapid/ring_node.sv) rapid fault module sequencer=(rtl/sequencer/parsed.sv
+    local ring=(rtl/formal/small_program.sv rtl/rapid/packet_queue.sv rtl/rapid/ring_node.sv) rapid fault module rows=() sequencer=(rtl/sequencer/parsed.sv
         rtl/formal/any_parser.sv)
-    for module in fifo item history prepend sequencer; do sequencer+=("rtl/sequencer/$module.sv"); done
+    for module in history prepend row_memory rows; do rows+=("rtl/sequencer/$module.sv"); done
+    for module in fifo item micros dispatch sequencer; do sequencer+=("rtl/sequencer/$module.sv"); done
+    sequencer+=("${rows[@]}")
     mapfile -t rapid <rtl/rapid/files.f
     rapid=(rtl/formal/small_program.sv "${rapid[@]}")
     mkdir -p "$out"
@@ -242,6 +301,10 @@ formal() { # out [short]
         echo "all proved; planted faults were found; left out: the whole sequencer and RAPID's pipeline (./x rtl formal)"
         return
     fi
+    within 20 rows "" "${rows[@]}" || fail "the proof of rows failed, see $out/rows.proof"
+    for fault in FAULT_LATE FAULT_SPILL; do
+        within 20 rows -D$fault "${rows[@]}" && unseen $fault
+    done
     within 14 sequencer "" "${sequencer[@]}" || fail "the proof of sequencer failed, see $out/sequencer.proof"
     within 17 rapid "" "${rapid[@]}" || fail "the proof of rapid failed, see $out/rapid.proof"
     for fault in FAULT_FRAMES FAULT_FULL FAULT_CARRY; do

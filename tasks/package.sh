@@ -44,10 +44,16 @@ can_build_python() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
 # --- book --------------------------------------------------------------------------------------
 
 mdbook_version=0.5.4
+# Draws timing and formats: tasks/drawings.py.
+wavedrom=wavedrom==2.0.3.post3
 # docs/SUMMARY.md is its table of contents; a test holds it to the pages that there are.
 x_book() {
+    local python="$build/book-python"
     set_up
+    set_up_python
     crate_program mdbook "$mdbook_version" mdbook
+    { python3 -m venv "$python" && "$python/bin/pip" install -q "$wavedrom"; } || fail "$wavedrom of PyPI could not be installed, see above"
+    PATH=$(realpath "$python")/bin:$PATH
     shown mdbook build --dest-dir "$(realpath "$build")/book" || fail "the book could not be built, see above"
     say "the book is $build/book/index.html"
 }

@@ -3,7 +3,8 @@
 usage: measure.py OUT SECONDS DESIGN...
   OUT      a folder for what is made
   SECONDS  of processor time that Yosys may take for a design, and nextpnr after it; what takes more is said to
-  DESIGN   ring:ROWS, sequencer, or MODULE:PROGRAM.sv for a module of rtl/rapid with what `paceline p4 rtl` wrote
+  DESIGN   ring:ROWS, ring:ROWS:1 with rows in block RAM, ring:ROWS:2 with rows in RAM of look-up tables, sequencer, or MODULE:PROGRAM.sv for a
+           module of rtl/rapid with what `paceline p4 rtl` wrote
 
 An LFE5U-85F of speed grade 8 (83,640 LUT4, as many flip-flops, 208 block RAMs of 18 Kib). The seed is 1. A design has no pins here, so the
 clock is that of paths from flip-flop to flip-flop, without those from its inputs and to its outputs. Without nextpnr there is no clock.
@@ -20,6 +21,7 @@ import subprocess
 import sys
 
 DEVICE = ["--85k", "--package", "CABGA756", "--speed", "8", "--out-of-context", "--freq", "200", "--timing-allow-fail", "--seed", "1"]
+PLACES = {"": "", "1": " in block RAM", "2": " in RAM of look-up tables"}
 COLUMNS = ["design", "LUT4", "carry", "memory", "flip-flops", "block RAM", "depth", "depth in LUT4", "MHz", "cells in its path", "longest path"]
 
 
@@ -37,7 +39,9 @@ def measured(design, out, seconds):
     """The cells of a row."""
     module, _, rest = design.partition(":")
     if module == "ring":
-        name, sources, setup = f"{rest} rows", [*listed("sequencer"), "rtl/area/ring.sv"], f"chparam -set WIDTH 128 -set ROWS {rest} ring"
+        rows, _, kind = rest.partition(":")
+        name, sources = f"{rows} rows{PLACES[kind]}", [*listed("sequencer"), "rtl/area/ring.sv"]
+        setup = f"chparam -set WIDTH 128 -set ROWS {rows} -set ROWS_IN_RAM {kind or 0} ring"
     elif module == "sequencer":
         name, sources = "sequencer", listed("sequencer")
         setup = "chparam -set WIDTH 64 -set CORES 17 -set HEADER_BYTES 64'h820000000000f000 sequencer"

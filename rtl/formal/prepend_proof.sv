@@ -42,7 +42,8 @@ module prepend_proof (
       .clk(clk), .resetn(!is_reset),
       .start(start), .is_alone(is_alone), .prefix(prefix), .may_end(may_end), .is_running(is_running), .ends(ends),
       .beat_valid(beat_valid), .beat_ready(beat_ready), .beat(beat), .beat_bytes(beat_bytes), .beat_last(beat_last),
-      .out_valid(out_valid), .out_ready(out_ready), .out(out), .out_bytes(out_bytes), .out_last(out_last)
+      .out_valid(out_valid), .out_ready(out_ready), .out(out), .out_bytes(out_bytes), .out_last(out_last),
+      .has_prefix(), .index()
   );
 
   // What the module may rely on: full beats but for a frame's last; what is offered stays until it is taken; and what a

@@ -9,6 +9,11 @@ rtl/sequencer/parser.sv
 rtl/sequencer/fifo.sv
 rtl/sequencer/item.sv
 rtl/sequencer/history.sv
+rtl/sequencer/row_memory.sv
+rtl/sequencer/rows.sv
 rtl/sequencer/prepend.sv
+rtl/sequencer/gather.sv
+rtl/sequencer/micros.sv
+rtl/sequencer/dispatch.sv
 rtl/sequencer/sequencer.sv
 rtl/sequencer/statistics.sv

@@ -33,7 +33,10 @@ module prepend #(
     input  wire                out_ready,
     output wire [WIDTH*8-1:0]  out,
     output wire [7:0]          out_bytes,
-    output wire                out_last
+    output wire                out_last,
+    // The beat has bytes of the prefix, from `index` * WIDTH on.
+    output wire                has_prefix,
+    output logic [15:0]        index
 );
 
   // Beats that are all prefix, and bytes of prefix in the beat behind them.
@@ -42,7 +45,6 @@ module prepend #(
   localparam int ALONE = REST == 0 ? FULL - 1 : FULL;
 
   // The beat: 0 to FULL - 1 are prefix alone, at FULL the frame follows; then its last bytes may need one more.
-  logic [15:0] index;
   logic        is_first;
   logic        is_tail;
   logic [7:0]  tail_bytes;
@@ -63,6 +65,7 @@ module prepend #(
       : is_alone && index == 16'(ALONE) ? 8'(PREFIX - ALONE * WIDTH)
       : is_body && beat_last && !goes_over ? body_bytes : 8'(WIDTH);
   assign beat_ready = is_running && is_body && out_ready && (!out_last || may_end);
+  assign has_prefix = is_prefix || (is_body && is_first);
   assign ends = out_valid && out_ready && out_last;
 
   wire [(FULL+1)*WIDTH*8-1:0] padded;

@@ -1,8 +1,5 @@
 // Puts the history that a replicated chain needs before each packet, and sends packets to cores in turn: SCR §3.3, as
-// `paceline sequence` does. docs/rtl.md draws it.
-//
-// A packet takes ceil((prefix + frame) / WIDTH) cycles. It leaves whole, without a gap, but for one that is longer than
-// the buffer.
+// `paceline sequence` does, version 1. docs/rtl.md draws it.
 module sequencer #(
     // Bytes of a beat: 64 or 128.
     parameter int WIDTH = 64,
@@ -17,7 +14,9 @@ module sequencer #(
     // Beats that wait to go out; a power of two, 16 or more.
     parameter int BUFFER = 256,
     // Frames that wait to go out; a power of two, 2 or more.
-    parameter int FRAMES = 64
+    parameter int FRAMES = 64,
+    // The rows of the history: 0 in registers, 1 in block RAM, 2 in RAM of look-up tables. In RAM a packet leaves 2 cycles later.
+    parameter int ROWS_IN_RAM = 0
 ) (
     input  wire                 clk,
     // Synchronous, active low. After it no packet has come: the history is empty, the next number is 0, the next core is 0.
@@ -34,12 +33,12 @@ module sequencer #(
     input  wire [63:0]          s_axis_tuser,
 
     // Packets behind their history, and flushes. `tdest`: the core.
-    output logic                m_axis_tvalid,
+    output wire                 m_axis_tvalid,
     input  wire                 m_axis_tready,
-    output logic [WIDTH*8-1:0]  m_axis_tdata,
-    output logic [WIDTH-1:0]    m_axis_tkeep,
-    output logic                m_axis_tlast,
-    output logic [7:0]          m_axis_tdest
+    output wire  [WIDTH*8-1:0]  m_axis_tdata,
+    output wire  [WIDTH-1:0]    m_axis_tkeep,
+    output wire                 m_axis_tlast,
+    output wire  [7:0]          m_axis_tdest
 );
 
   localparam logic [63:0] MASK = HEADER_BYTES | 64'h8000000000000000;
@@ -49,189 +48,32 @@ module sequencer #(
   endfunction
   localparam int KEPT = ones(MASK);
   localparam int ITEM = 8 + KEPT;
-  localparam int PREFIX = (HAS_ETHERNET != 0 ? 54 : 40) + (CORES - 1) * ITEM;
 
-  // --- in ---
-
-  logic       in_first;
-  logic [7:0] in_bytes;
-  always_comb begin
-    in_bytes = 0;
-    for (int i = 0; i < WIDTH; i++) if (s_axis_tkeep[i]) in_bytes = 8'(i + 1);
-  end
-
-  wire ends;
-  wire is_in;
-  wire packet_ends;
-  logic is_flush;
-  wire buffer_ready;
-  wire has_place;
-  // Frames that have begun to come in, and not gone out.
-  logic [15:0] frames;
-`ifdef FAULT_FRAMES
-  // Planted: a frame more comes in than there is room for.
-  assign has_place = 1'b1;
-`else
-  assign has_place = !in_first || frames != 16'(FRAMES);
-`endif
-  assign s_axis_tready = buffer_ready && has_place;
-  assign is_in = s_axis_tvalid && s_axis_tready;
-  assign packet_ends = ends && !is_flush;
-
-  always_ff @(posedge clk) begin
-    if (!resetn) begin
-      in_first <= 1;
-      frames <= 0;
-    end else begin
-      if (is_in) in_first <= s_axis_tlast;
-      if (is_in && in_first && !packet_ends) frames <= frames + 16'd1;
-      if (!(is_in && in_first) && packet_ends) frames <= frames - 16'd1;
-    end
-  end
-
-  wire               beat_valid;
-  wire               beat_ready;
-  wire [WIDTH*8-1:0] beat;
-  wire [7:0]         beat_bytes;
-  wire               beat_last;
-  fifo #(.BITS(WIDTH * 8 + 9), .DEPTH(BUFFER)) beats (
-      .clk(clk), .resetn(resetn),
-      .in_valid(s_axis_tvalid && has_place), .in_ready(buffer_ready), .in({s_axis_tlast, in_bytes, s_axis_tdata}),
-      .out_valid(beat_valid), .out_ready(beat_ready), .out({beat_last, beat_bytes, beat})
-  );
-
-  wire        time_valid;
-  wire [63:0] arrival;
-  wire        unused_time_ready;
-  fifo #(.BITS(64), .DEPTH(FRAMES)) times (
-      .clk(clk), .resetn(resetn),
-      .in_valid(is_in && in_first), .in_ready(unused_time_ready), .in(s_axis_tuser),
-      .out_valid(time_valid), .out_ready(packet_ends), .out(arrival)
-  );
-
+  wire       beat_in;
+  wire       beat_in_first;
+  wire [7:0] beat_in_bytes;
   wire              parsed_valid;
   parsed::headers_t headers;
   parser #(.WIDTH(WIDTH)) parser (
       .clk(clk), .resetn(resetn),
-      .beat_valid(is_in), .beat(s_axis_tdata), .beat_bytes(in_bytes), .beat_first(in_first), .beat_last(s_axis_tlast),
+      .beat_valid(beat_in), .beat(s_axis_tdata), .beat_bytes(beat_in_bytes), .beat_first(beat_in_first), .beat_last(s_axis_tlast),
       .out_valid(parsed_valid), .out(headers)
   );
 
   wire [ITEM*8-1:0] packed_item;
   item #(.HEADER_BYTES(MASK), .ITEM(ITEM)) item (.headers(headers), .time_ns(64'd0), .out(packed_item));
 
-  // There is a place for each frame that has one in `times`.
-  wire              item_valid;
-  wire [KEPT*8-1:0] kept;
-  wire              unused_item_ready;
-  fifo #(.BITS(KEPT * 8), .DEPTH(FRAMES)) items (
+  dispatch #(
+      .WIDTH(WIDTH), .CORES(CORES), .LAYOUT(MASK), .KEPT(KEPT), .HAS_ETHERNET(HAS_ETHERNET), .FLUSH_CYCLES(FLUSH_CYCLES), .BUFFER(BUFFER),
+      .FRAMES(FRAMES), .ROWS_IN_RAM(ROWS_IN_RAM)
+  ) dispatch (
       .clk(clk), .resetn(resetn),
-      .in_valid(parsed_valid), .in_ready(unused_item_ready), .in(packed_item[ITEM*8-1:64]),
-      .out_valid(item_valid), .out_ready(packet_ends), .out(kept)
+      .s_axis_tvalid(s_axis_tvalid), .s_axis_tready(s_axis_tready), .s_axis_tdata(s_axis_tdata), .s_axis_tkeep(s_axis_tkeep),
+      .s_axis_tlast(s_axis_tlast), .s_axis_tuser(s_axis_tuser), .s_axis_tid(16'd0),
+      .beat_in(beat_in), .beat_in_first(beat_in_first), .beat_in_bytes(beat_in_bytes),
+      .kept_valid(parsed_valid), .kept_in(packed_item[ITEM*8-1:64]),
+      .m_axis_tvalid(m_axis_tvalid), .m_axis_tready(m_axis_tready), .m_axis_tdata(m_axis_tdata), .m_axis_tkeep(m_axis_tkeep),
+      .m_axis_tlast(m_axis_tlast), .m_axis_tdest(m_axis_tdest)
   );
-
-  // --- out ---
-
-  // Stamps never run back.
-  logic [63:0] last_time;
-  wire  [63:0] stamp;
-  assign stamp = is_flush || arrival < last_time ? last_time : arrival;
-
-  // The next packet's core; a flush goes to each, from 0 on.
-  logic [15:0] core;
-  logic [15:0] flush_core;
-
-  // What a receiver is told of its packet's fragments, although it would find this one itself: as `paceline sequence` does.
-  // Of a frame that is longer than the buffer it is not known yet.
-  wire [7:0] malformed_code;
-  wire [6:0] refused;
-  assign malformed_code = kept[KEPT*8-1 -: 8];
-  assign refused = !is_flush && item_valid && malformed_code == parsed::FRAGMENT_OVERFLOW ? malformed_code[6:0] : 7'd0;
-
-  wire [PREFIX*8-1:0] prefix;
-  history #(.CORES(CORES), .MASK(MASK), .ITEM(ITEM), .HAS_ETHERNET(HAS_ETHERNET), .PREFIX(PREFIX)) history (
-      .clk(clk), .resetn(resetn),
-      .in_valid(packet_ends), .in({kept, stamp}),
-      .time_ns(stamp), .refused(refused), .is_flush(is_flush), .core(is_flush ? flush_core : core),
-      .prefix(prefix)
-  );
-
-  wire               is_running;
-  wire               out_valid;
-  wire               out_ready;
-  wire [WIDTH*8-1:0] out;
-  wire [7:0]         out_bytes;
-  wire               out_last;
-  // A frame begins to leave once it is whole, or if the buffer has no place for the rest of it.
-  prepend #(.WIDTH(WIDTH), .PREFIX(PREFIX)) prepend (
-      .clk(clk), .resetn(resetn),
-      .start(is_flush || (time_valid && beat_valid && (item_valid || !buffer_ready))), .is_alone(is_flush), .prefix(prefix),
-      .may_end(is_flush || item_valid), .is_running(is_running), .ends(ends),
-      .beat_valid(beat_valid), .beat_ready(beat_ready), .beat(beat), .beat_bytes(beat_bytes), .beat_last(beat_last),
-      .out_valid(out_valid), .out_ready(out_ready), .out(out), .out_bytes(out_bytes), .out_last(out_last)
-  );
-
-  always_ff @(posedge clk) begin
-    if (!resetn) begin
-      last_time <= 0;
-      core <= 0;
-    end else if (packet_ends) begin
-      last_time <= stamp;
-      core <= core + 16'd1 == 16'(CORES) ? 16'd0 : core + 16'd1;
-    end
-  end
-
-  // --- flush ---
-
-  // Cores know of the last packet.
-  logic        is_flushed;
-  logic [31:0] idle;
-  always_ff @(posedge clk) begin
-    if (!resetn) begin
-      is_flush <= 0;
-      is_flushed <= 1;
-      idle <= 0;
-      flush_core <= 0;
-    end else begin
-      if (is_running || frames != 0) idle <= 0;
-      else if (!is_flushed) idle <= idle + 32'd1;
-      if (packet_ends) is_flushed <= 0;
-      if (!is_running && frames == 0 && !is_flushed && idle >= 32'(FLUSH_CYCLES)) begin
-        is_flush <= 1;
-        flush_core <= 0;
-      end
-      if (is_flush && ends) begin
-        flush_core <= flush_core + 16'd1;
-        if (flush_core + 16'd1 == 16'(CORES)) begin
-          is_flush <= 0;
-          is_flushed <= 1;
-        end
-      end
-    end
-  end
-
-  // --- register ---
-
-  assign out_ready = !m_axis_tvalid || m_axis_tready;
-  always_ff @(posedge clk) begin
-    if (!resetn) m_axis_tvalid <= 0;
-    else if (out_ready) m_axis_tvalid <= out_valid;
-    if (out_ready) begin
-      m_axis_tdata <= out;
-      m_axis_tlast <= out_last;
-      m_axis_tdest <= is_flush ? flush_core[7:0] : core[7:0];
-      for (int i = 0; i < WIDTH; i++) m_axis_tkeep[i] <= 8'(i) < out_bytes;
-    end
-  end
-
-`ifdef FORMAL
-  // Each frame that begins has a place in `times` and in `items`.
-  always_ff @(posedge clk) begin
-    if (resetn) begin
-      if (is_in && in_first) assert (unused_time_ready);
-      if (parsed_valid) assert (unused_item_ready);
-    end
-  end
-`endif
 
 endmodule

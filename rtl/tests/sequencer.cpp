@@ -2,7 +2,7 @@
 // does. usage: sequencer IN.pcap OUT_DIR [--seed N] [--gaps PERCENT] [--stalls PERCENT] [--limit FRAMES]
 //
 // Cores are those that the hardware was made for. Gaps are cycles in which no beat is offered, stalls those in which none is
-// taken, both drawn from the seed. With COUNTED the hardware has `statistics` beside it, which must have counted what goes over the pins.
+// taken, both drawn from the seed. With PORTS it is the hardware for a program, which sends no flushes: frame i comes by port i mod 5. With COUNTED the hardware has `statistics` beside it, which must have counted what goes over the pins.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +22,11 @@
 #endif
 #ifndef BYTES
 #error "BYTES: bytes of a beat"
+#endif
+#ifdef PORTS
+constexpr size_t FLUSHES = 0;
+#else
+constexpr size_t FLUSHES = CORES;
 #endif
 
 namespace {
@@ -124,7 +129,10 @@ class Pins {
         top.eval();
         cycle++;
     }
-    void offer(const Frame &frame, size_t from) {
+    void offer(const Frame &frame, [[maybe_unused]] size_t number, size_t from) {
+#ifdef PORTS
+        top.s_axis_tid = static_cast<uint16_t>(from == 0 ? number % 5 : 0xbeef);
+#endif
         const size_t count = std::min<size_t>(BYTES, frame.bytes.size() - from);
         top.s_axis_tvalid = 1;
         // What is not kept is anything; here not 0.
@@ -250,11 +258,11 @@ int main(int argc, char **argv) {
 #endif
     uint64_t quiet = 0, beats = 0, first_in = 0, first_out = 0, last_out = 0, idle = 0, inner_idle = 0;
 
-    while (packets < frames.size() || flushes < CORES) {
+    while (packets < frames.size() || flushes < FLUSHES) {
         if (!is_offered) {
             pins.top.s_axis_tvalid = 0;
             if (next < frames.size() && !draw(gaps)) {
-                pins.offer(frames[next], from);
+                pins.offer(frames[next], next, from);
                 is_offered = true;
             }
         }
