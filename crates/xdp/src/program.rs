@@ -48,6 +48,7 @@ pub fn text(
     out.line("const volatile u64 seed = 0x5ca1ab1e;");
     out.line("const volatile u32 outside = 0;");
     out.line("const volatile u32 repeats = 0;");
+    logged::bounds(out);
     sequencer::globals(out);
     out.line("");
     crc::write(program, out);

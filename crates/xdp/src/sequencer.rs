@@ -27,7 +27,6 @@ pub fn most_replicas(item: &Item) -> u32 {
 pub fn globals(out: &mut Writer<'_>) {
     out.line("// For the sequencer, set too: how many replicas there are, the CPU of each, and packets that are kept as they came.");
     out.line("const volatile u32 replicas = 1;");
-    crate::logged::bounds(out);
     out.line("const volatile u32 cpu_of[MAX_LOGGED] = {};");
     out.line("// Items that a replica steps by the log for one packet, at most.");
     out.line("const volatile u32 steps = MAX_LOGGED;");

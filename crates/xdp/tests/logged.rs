@@ -70,7 +70,7 @@ fn what_is_lost_is_in_the_log() {
         [("scr/token_bucket", 3, STEPS), ("scr/ddos", 2, STEPS), ("port_knocking", 2, 6)]
     {
         let found = with_log("lost", name, (5, steps), &|c| c, |loaded| {
-            let is_lost = |number: u64| number.wrapping_mul(0x9e37_79b9).rotate_left(7) % share == 0;
+            let is_lost = |number: u64| number.wrapping_mul(0x9e37_79b9).rotate_left(7).is_multiple_of(share);
             let found = difference(name, loaded, 5, &is_lost);
             let recovered: u64 = (0..5).map(|core| loaded.progress(core).expect("the map").recovered).sum();
             assert!(recovered > 100, "{recovered}");
