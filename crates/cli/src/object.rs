@@ -25,13 +25,21 @@ pub struct Built {
 /// # Errors
 /// The program is not in the subset, or there is no clang. That clang refuses the C is a defect.
 pub fn build(program: &Program, strategy: Strategy, folder: &Path) -> Result<Built, Failure> {
-    let compiled = xdp::compile(program, strategy).map_err(|refusals| refused(&refusals))?;
+    let compiled = compile(program, strategy)?;
     let source = clang::write(&compiled, folder).map_err(Failure::usage)?;
     let object = clang::build(&source).map_err(not_built)?;
     let bytes = fs::read(&object).map_err(|error| {
         Failure::usage(format!("cannot read {}: {error}", object.display())).coded(Code::CannotRead)
     })?;
     Ok(Built { compiled, source, object, bytes })
+}
+
+/// A program as C.
+///
+/// # Errors
+/// It is not in the subset.
+pub fn compile(program: &Program, strategy: Strategy) -> Result<Compiled, Failure> {
+    xdp::compile(program, strategy).map_err(|refusals| refused(&refusals))
 }
 
 /// Why there is no object. That clang refuses the C is a defect.
@@ -50,7 +58,8 @@ pub fn not_loaded(error: LoadError) -> Failure {
     }
 }
 
-fn refused(refusals: &[Refusal]) -> Failure {
+/// Why a program is not compiled: all that it has and that is not in the subset.
+pub fn refused(refusals: &[Refusal]) -> Failure {
     let list: Vec<String> = refusals.iter().map(Refusal::to_string).collect();
     let message = format!("the program is not in the subset that is compiled to XDP: {}", list[0]);
     let rest = list[1..].iter().map(|line| format!("{line}\n")).collect::<String>();

@@ -282,3 +282,84 @@ fn wrong_usage_is_explained() {
     let external = ["--strategy", "scr", "--sequencer", "external"];
     told(paceline(&[&["verify"], &nat[..], &external[..]].concat()), "no history of version 2");
 }
+
+/// The packets of a pcap file.
+fn frames(path: &str) -> Vec<Vec<u8>> {
+    let bytes = fs::read(path).expect("it was written");
+    let (mut at, mut frames) = (24, Vec::new());
+    while at < bytes.len() {
+        let len = u32::from_le_bytes([8, 9, 10, 11].map(|byte| bytes[at + byte])) as usize;
+        frames.push(bytes[at + 16..at + 16 + len].to_vec());
+        at += 16 + len;
+    }
+    frames
+}
+
+/// The capture with times in whole microseconds: a switch's clock has no finer ones.
+fn in_microseconds() -> Vec<u8> {
+    let mut bytes = fs::read(root().join(CAPTURE)).expect("the capture");
+    assert_eq!(bytes[..4], 0xa1b2_3c4d_u32.to_le_bytes(), "nanoseconds");
+    bytes[..4].copy_from_slice(&0xa1b2_c3d4_u32.to_le_bytes());
+    let mut at = 24;
+    while at < bytes.len() {
+        let number = |from: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| bytes[from + byte]));
+        let (fraction, len) = (number(at + 4) / 1000, number(at + 8) as usize);
+        bytes[at + 4..at + 8].copy_from_slice(&fraction.to_le_bytes());
+        at += 16 + len;
+    }
+    bytes
+}
+
+/// A program's packets have history of version 3, and its sequencer for a switch, run by the interpreter, sends the same bytes.
+#[test]
+fn a_program_in_p4_is_sequenced_and_so_by_a_switch() {
+    const PROGRAM: &str = "examples/p4/scr/connection_tracker.p4";
+    let (folder, made) = (Folder::absent("program"), Folder::new("program-switch"));
+    let capture = made.file("microseconds.pcap");
+    fs::write(&capture, in_microseconds()).expect("a folder of the test");
+    let sequenced = ["sequence", PROGRAM, "--pcap", &capture, "--cores", "3", "--out-dir", folder.path()];
+    let written = json(&paceline(&[&sequenced, &["--ethernet", "--json", "-"][..]].concat()));
+    assert_eq!((&written["history_version"], &written["item_bytes"]), (&3.into(), &20.into()));
+    assert_eq!((&written["packets"], &written["prefix_bytes"]), (&5_432.into(), &(14 + 48 + 2 * 20).into()));
+    assert!(written["checksums"].is_null() && written["complete"] == true, "{written:#}");
+    let cores: Vec<_> = (0..3).map(|core| frames(&folder.file(&format!("core-0{core}.pcap")))).collect();
+    assert_eq!(cores[2].len(), 1_810 + 1, "and a flush");
+
+    // The upper bits of the time, which a switch does not have.
+    let first = u64::from_be_bytes(cores[0][0][14 + 16..14 + 24].try_into().expect("8 bytes"));
+    let base = (first / (1000 << 48_u32) * (1000 << 48_u32)).to_string();
+    let (switch, all) = (made.file("switch.p4"), made.file("all.pcap"));
+    let asked =
+        ["p4", "sequencer", PROGRAM, "--cores", "3", "--ethernet", "--base-ns", &base, "--out", &switch];
+    let output = paceline(&asked);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let output = paceline(&["p4", "run", &switch, "--pcap", &capture, "--out", &all]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let sent = frames(&all);
+    assert_eq!(sent.len(), 5_432);
+    for (number, frame) in sent.iter().enumerate() {
+        assert_eq!(*frame, cores[number % 3][number / 3], "packet {number}");
+    }
+}
+
+#[test]
+fn options_of_chains_and_of_programs_are_told_apart() {
+    let folder = Folder::absent("told-apart");
+    for (what, options, why) in [
+        ("examples/p4/scr/ddos.p4", ["--table-seed", "7"], "a program in P4 has version 3"),
+        ("examples/p4/scr/ddos.p4", ["--history-version", "1"], "a program in P4 has version 3"),
+        (CHAIN, ["--port", "1"], "packets of a chain have no ports"),
+        ("examples/p4/mac_learning.p4", ["--port", "1"], "a multicast group"),
+    ] {
+        let refused = sequence_for(what, &folder, "2", &options);
+        assert_eq!(refused.status.code(), Some(2), "{what}");
+        assert!(stderr(&refused).contains(why), "{what}: {}", stderr(&refused));
+    }
+    let refused = paceline(&["p4", "sequencer", CHAIN, "--cores", "8"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        stderr(&refused).contains("`paceline sequence` and `paceline rtl` sequence chains"),
+        "{}",
+        stderr(&refused)
+    );
+}

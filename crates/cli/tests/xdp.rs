@@ -168,6 +168,86 @@ fn packets_and_counts_need_no_process() {
     }
 }
 
+/// The station of the host on the right.
+fn station(lan: &Lan) -> String {
+    let address = lan.right.inside(|| Interface::open("eth0").expect("the test made it").address);
+    address.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// Asks for a change of a table that is refused, and gives why.
+fn refused_change(lan: &Lan, change: &[&str]) -> String {
+    let output = paceline(&[&["ctl", "--control", &lan.socket(), "table"], change].concat());
+    assert_eq!(output.status.code(), Some(2), "{change:?}");
+    stderr(&output)
+}
+
+/// Tables are filled ahead of the first packet, and change while packets pass: each packet sees a table before a change, or behind.
+#[test]
+fn tables_of_a_program_in_the_kernel_change_while_packets_pass() {
+    const HOST: &str = "hdr.ipv4.src_addr:192.0.2.1";
+    let Some(lan) = lan("xdp-tables") else { return };
+    let entries = lan.folder.file("entries");
+    let route = format!("hdr.ipv4.dst_addr:192.0.2.2/32 next_hop(1, {})", station(&lan));
+    std::fs::write(&entries, format!("# The host on the right.\nadd routes {route}\n"))
+        .expect("a folder of the test");
+    let receiver = lan.right.bound(|| UdpSocket::bind("192.0.2.2:7001"));
+    receiver.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    let sender = lan.left.bound(|| UdpSocket::bind("192.0.2.1:0"));
+    for strategy in ["scr", "sharded", "shared"] {
+        let mut command = between(&lan, "examples/p4/router.p4");
+        command.args(["--json", "-", "--cores", "1", "--strategy", strategy, "--entries", &entries]);
+        command.args(["--control", &lan.socket()]);
+        let run = Run::start(command);
+        let change = |words: &[&str]| lan.ctl(&[&["table"], words].concat());
+        thread::scope(|scope| {
+            let changes = scope.spawn(|| {
+                for _ in 0..30 {
+                    change(&["add", "routes", "hdr.ipv4.dst_addr:192.0.0.0/16", "drop()"]);
+                    change(&["remove", "routes", "hdr.ipv4.dst_addr:192.0.0.0/16"]);
+                }
+            });
+            assert_eq!(carried(&lan), DATAGRAMS, "{strategy}");
+            changes.join().expect("all are done");
+        });
+        let dropped = || number(&status(&lan)["cores"][0]["dropped"]);
+        let before = dropped();
+        change(&["add", "hosts", HOST, "drop()"]);
+        (0..10).for_each(|_| assert!(sender.send_to(b"denied", "192.0.2.2:7001").is_ok()));
+        let until = Instant::now() + PATIENCE;
+        while dropped() < before + 10 && Instant::now() < until {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let listed = change(&["list", "hosts"]);
+        assert!(
+            listed.contains("ingress.hosts: 1 of 1,024 entries, else") && listed.contains("0xc0000201"),
+            "{listed}"
+        );
+        for (words, why) in [
+            (&["add", "hosts", HOST, "drop()"][..], "has an entry with these keys already"),
+            (&["del", "hosts", "hdr.ipv4.src_addr:192.0.2.9"], "has no entry with these keys"),
+            (&["add", "hosts", HOST, "fly()"], "there is no action of this table `fly`"),
+            (&["list", "guests"], "the program has no table `guests`"),
+        ] {
+            assert!(refused_change(&lan, words).contains(why), "{words:?}: {}", refused_change(&lan, words));
+        }
+        change(&["del", "hosts", HOST]);
+        sender.send_to(b"again", "192.0.2.2:7001").expect("it is sent");
+        let mut bytes = [0; 64];
+        let (length, _) = receiver.recv_from(&mut bytes).expect("it comes");
+        assert_eq!(&bytes[..length], b"again", "{strategy}: what is denied does not come");
+        let json: Value = serde_json::from_str(&change(&["list", "--json"])).expect("JSON");
+        assert_eq!(number(&json["tables"][1]["entries"]), 1, "{json:#}");
+        lan.ctl(&["stop"]);
+        run.ended();
+    }
+    // A file that says something else.
+    std::fs::write(&entries, format!("add routes {route}\npacket 0 00\n")).expect("a folder of the test");
+    let mut command = between(&lan, "examples/p4/router.p4");
+    let output = command.args(["--strategy", "scr", "--entries", &entries]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("line 2: `packet` changes no table"), "{}", stderr(&output));
+}
+
 /// A service manager hears of it as of other runs; what asks it to reload is told that it does not, and ends nothing.
 #[test]
 fn a_service_manager_hears_of_a_program_in_the_kernel() {

@@ -3,6 +3,7 @@
 //! ```text
 //! add TABLE [PRIORITY] KEY:VALUE ... ACTION(NAME:VALUE, ...)
 //! add MUTABLE KEY:VALUE ... = VALUE ...
+//! remove TABLE [PRIORITY] KEY:VALUE ...
 //! setdefault TABLE ACTION(NAME:VALUE, ...)
 //! multicast GROUP PORT ...
 //! meter NAME INDEX RATE BURST PEAK_RATE PEAK_BURST
@@ -22,6 +23,7 @@
 mod command;
 mod value;
 
+pub use command::{call_text, change, entry_text};
 pub use value::mac;
 
 use std::collections::BTreeMap;
@@ -89,6 +91,20 @@ pub fn run(machine: &mut Machine, text: &str) -> Result<StfReport, StfError> {
     Ok(session.finish())
 }
 
+/// Does all lines of a text that change tables: `add`, `remove`, `setdefault`.
+///
+/// # Errors
+/// A line that cannot be read or done, or says something else; what was before it has been done.
+pub fn change_all(machine: &mut Machine, text: &str) -> Result<(), StfError> {
+    for (number, line) in text.lines().enumerate() {
+        let code = code(line);
+        if !code.is_empty() {
+            change(machine, code).map_err(|message| StfError { line: number + 1, message })?;
+        }
+    }
+    Ok(())
+}
+
 struct Session<'a> {
     machine: &'a mut Machine,
     report: StfReport,
@@ -101,8 +117,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     fn line(&mut self, number: usize, line: &str) -> Result<(), String> {
-        let code = &line[..comment(line).unwrap_or(line.len())];
-        let code = code.split("//").next().unwrap_or_default().trim();
+        let code = code(line);
         let (command, rest) = code.split_once(char::is_whitespace).unwrap_or((code, ""));
         let rest = rest.trim();
         match command {
@@ -168,6 +183,12 @@ impl Session<'_> {
         self.report.failures.sort_by_key(|failure| failure.line);
         self.report
     }
+}
+
+/// What a line says, without its comment.
+fn code(line: &str) -> &str {
+    let code = &line[..comment(line).unwrap_or(line.len())];
+    code.split("//").next().unwrap_or_default().trim()
 }
 
 /// Where a comment begins: at a `#` that is no part of a name such as `set#2(`.

@@ -31,6 +31,7 @@
 //! | [`Layout`] | what items hold, which the [`Version`] of the format says |
 //! | [`ItemLayout`] | version 1: which bytes of [`wire::Headers`] an item of history holds, and how they are packed |
 //! | [`TypedLayout`] | version 2: where an item has the keys of a chain, and what its functions read |
+//! | [`NamedLayout`], [`NamedSequencer`], [`NamedHistory`] | version 3: items are named fields of a P4 program |
 //! | [`Sequencer`] | stamps, the ring of the last items, round robin; writes prefixes |
 //! | [`History`] | a prefix as it was received: checked once, then read in place |
 //! | [`Receiver`] | follows the packets of one core: what is new, what is lost, what goes back |
@@ -46,6 +47,7 @@ mod form;
 mod format;
 mod history;
 mod layout;
+mod named;
 mod receiver;
 mod rejected;
 mod sequencer;
@@ -57,6 +59,9 @@ pub use format::{
 };
 pub use history::{History, Items};
 pub use layout::ItemLayout;
+pub use named::{
+    NAMED_HEADER_LEN, NAMED_VERSION, NamedFront, NamedHistory, NamedLayout, NamedPart, NamedSequencer,
+};
 pub use receiver::{Arrival, Receiver};
 pub use rejected::Rejected;
 pub use sequencer::{CoresOutOfRange, Placed, Sequencer};

@@ -203,7 +203,7 @@ fn described(program: &str, parts: &[Part<'_>]) -> String {
 }
 
 /// FNV-1a of 64 bits: three lines in any language, and asked once for a chain.
-fn hash(bytes: &[u8]) -> u64 {
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }

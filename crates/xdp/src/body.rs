@@ -12,6 +12,7 @@ use crate::hint::Hints;
 use crate::history::Slice;
 use crate::names::Names;
 use crate::strategy::Strategy;
+use crate::table::{ControlTable, is_open};
 use crate::writer::Writer;
 
 /// What every function gets.
@@ -29,6 +30,8 @@ pub struct Bodies<'a> {
     pub strategy: Strategy,
     /// Which registers are added to without a lock.
     pub additions: &'a Additions,
+    /// The tables whose entries come from outside.
+    pub controls: &'a [ControlTable],
     /// The part that is written; all of the program without one.
     pub slice: Option<&'a Slice>,
     /// What the names of that part's functions begin with.
@@ -62,10 +65,17 @@ impl<'a> Bodies<'a> {
             self.applied(body, &mut used);
         }
         let program = self.program;
-        let tables = used.iter().map(|table| &program.tables[*table as usize]);
-        let calls = tables
-            .flat_map(|table| in_order(table).into_iter().map(|entry| &entry.call).chain([&table.default]));
-        let mut actions: Vec<u32> = calls.map(|call| call.action).collect();
+        let called = |table: &u32| {
+            let table = &program.tables[*table as usize];
+            match is_open(table) {
+                true => table.actions.clone(),
+                false => {
+                    let calls = in_order(table).into_iter().map(|entry| &entry.call).chain([&table.default]);
+                    calls.map(|call| call.action).collect()
+                }
+            }
+        };
+        let mut actions: Vec<u32> = used.iter().flat_map(called).collect();
         actions.sort_unstable();
         actions.dedup();
         for action in actions {
@@ -99,6 +109,10 @@ impl<'a> Bodies<'a> {
         let name = format!("{}table_{}", self.prefix, self.names.tables[at as usize]);
         out.line(format!("// table {}", table.name));
         out.line(format!("INLINE int {name}({PARAMETERS}, u64 *hit, u64 *action_run) {{"));
+        if let Some(control) = self.controls.iter().find(|control| control.table == at) {
+            control.apply(program, self.names, self.prefix, out);
+            return out.end();
+        }
         for entry in in_order(table) {
             let conditions: Vec<_> = table
                 .keys

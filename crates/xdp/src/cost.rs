@@ -39,8 +39,13 @@ impl<'a> Cost<'a> {
             for flow in flows.iter().cycle().skip(first).take(items.into()) {
                 ring.extend(compiled.item.of(&parser.parse(0, flow, 0).values));
             }
-            let arrival =
-                Arrival { sequence: u64::from(ITEMS) * 1000, time_ns: 1_000_000, replica: 0, port: 0 };
+            let arrival = Arrival {
+                sequence: u64::from(ITEMS) * 1000,
+                time_ns: 1_000_000,
+                replica: 0,
+                port: 0,
+                is_flush: false,
+            };
             let mut bytes = prefix(&compiled.item, arrival, &ring, items);
             bytes.extend(&flows[first]);
             bytes

@@ -5,19 +5,16 @@
 
 use std::collections::BTreeSet;
 
+use sequencer::{NAMED_HEADER_LEN, NamedFront, NamedLayout};
+use wire::Stamp;
+
 use p4::ir::{FieldId, FieldKind, Program, Standard, Statement, StatementKind};
 
 /// Bytes of the header before the ring of items.
-pub const HEADER_BYTES: usize = 48;
+pub const HEADER_BYTES: usize = NAMED_HEADER_LEN;
 
 /// Items in a ring at most: there is a replica for each of them, and one more. It is a mask of 4 bits, too.
 pub const MAX_RING_ITEMS: u32 = 15;
-
-/// What the header begins with.
-const MAGIC: [u8; 4] = *b"PLHI";
-
-/// The version of the format whose items are named fields.
-const VERSION: u8 = 3;
 
 /// A field of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,26 +41,28 @@ pub struct Item {
 }
 
 impl Item {
-    /// The layout's name: `hdr.ipv4.src_addr:32 hdr.tcp.dst_port:16`.
-    pub fn layout(&self) -> String {
-        let parts = self.parts.iter().map(|part| format!("{}:{}", part.name, part.width));
-        parts.collect::<Vec<_>>().join(" ")
+    /// How the format has it.
+    pub fn named(&self) -> NamedLayout {
+        NamedLayout::new(self.parts.iter().map(|part| (&*part.name, part.width)))
     }
 
-    /// The layout's number in the header: FNV-1a over its name, 64 bits.
+    /// The layout's name: `hdr.ipv4.src_addr:32 hdr.tcp.dst_port:16`.
+    pub fn layout(&self) -> String {
+        self.named().text()
+    }
+
+    /// The layout's number in the header.
     pub fn number(&self) -> u64 {
-        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        self.layout().bytes().fold(0xcbf2_9ce4_8422_2325, step)
+        self.named().number()
     }
 
     /// The item of a packet whose fields have these values before the ingress.
     pub fn of(&self, values: &[u128]) -> Vec<u8> {
-        let bytes = |part: &Part| {
-            let value = values.get(part.field as usize).copied().unwrap_or_default();
-            value.to_be_bytes()[16 - part.bytes..].to_vec()
-        };
-        let mut item: Vec<u8> = self.parts.iter().flat_map(bytes).collect();
-        item.resize(self.bytes, 0);
+        let value = |part: &Part| values.get(part.field as usize).copied().unwrap_or_default();
+        let named = self.named();
+        let mut item = vec![0; named.item_len()];
+        named.write(self.parts.iter().map(value), &mut item);
+        item.truncate(self.bytes);
         item
     }
 }
@@ -79,32 +78,22 @@ pub struct Arrival {
     pub replica: u16,
     /// The port by which it came.
     pub port: u16,
+    /// Whether no packet follows: then the number is that of the next one.
+    pub is_flush: bool,
 }
 
-/// The history before a packet as bytes: header and ring.
-///
-/// ```text
-///  0        4         5       6      8     16        24       32         34
-///  | PLHI   | version | zero  | link | seq | time_ns | layout | item_len | ring_items
-///  34           36      38       40        42     44     48
-///  | ring_items | count | oldest | replica | port | turn | ring ...
-/// ```
-///
-/// `turn` is the packet's number among those of its replica, 0 here. `ring` has its slots one after the other; that of packet *s* is *s* mod `ring_items`. `count` of them are valid: those of
-/// packets `sequence - count` on.
+/// The history before a packet as bytes, of version 3 ([`sequencer::NamedFront`]): header and ring. `ring` has its slots one after
+/// the other, `count` of them valid. Where items have no bytes there is the header alone.
 pub fn prefix(item: &Item, arrival: Arrival, ring: &[u8], count: u16) -> Vec<u8> {
-    let slots = ring.len().checked_div(item.bytes).unwrap_or_default() as u64;
-    let oldest = arrival.sequence.saturating_sub(count.into()).checked_rem(slots).unwrap_or_default();
-    let mut bytes = MAGIC.to_vec();
-    bytes.extend([VERSION, 0, 0, 1]);
-    bytes.extend(arrival.sequence.to_be_bytes());
-    bytes.extend(arrival.time_ns.to_be_bytes());
-    bytes.extend(item.number().to_be_bytes());
-    for number in [item.bytes as u16, slots as u16, count, oldest as u16, arrival.replica, arrival.port, 0, 0]
-    {
-        bytes.extend(number.to_be_bytes());
-    }
-    bytes.extend(ring);
+    let stamp = Stamp { seq: arrival.sequence, time_ns: arrival.time_ns };
+    let front =
+        NamedFront { stamp, core: arrival.replica, port: arrival.port, turn: 0, is_flush: arrival.is_flush };
+    let mut bytes = vec![0; HEADER_BYTES + ring.len()];
+    let layout = item.named();
+    match item.bytes {
+        0 => front.write_bare(layout.number(), &mut bytes),
+        _ => front.write(&layout, ring, count.into(), &mut bytes),
+    };
     bytes
 }
 
@@ -137,6 +126,15 @@ impl Slice {
         }
     }
 
+    /// Whether it looks something up in a table.
+    pub fn applies(&self, program: &Program, wanted: u32) -> bool {
+        self.has(
+            program,
+            &program.ingress,
+            &|kind| matches!(kind, StatementKind::Apply { table, .. } if *table == wanted),
+        )
+    }
+
     /// Whether it reads state.
     pub fn reads_state(&self, program: &Program) -> bool {
         self.has(program, &program.ingress, &|kind| {
@@ -154,9 +152,10 @@ impl Slice {
             StatementKind::Scope { body } => self.has(program, body, is_such),
             StatementKind::Apply { table, .. } => {
                 let actions = &program.tables[*table as usize].actions;
-                actions
-                    .iter()
-                    .any(|action| self.has(program, &program.actions[*action as usize].body, is_such))
+                is_such(&statement.kind)
+                    || actions
+                        .iter()
+                        .any(|action| self.has(program, &program.actions[*action as usize].body, is_such))
             }
             kind => is_such(kind),
         })

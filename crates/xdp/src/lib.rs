@@ -4,7 +4,10 @@
 //! |---|---|
 //! | [`compile()`] | a program as C, if all that it has is in the [subset] |
 //! | [`history`] | what replicas are told of packets that they do not get, and its bytes before a packet |
+//! | [`sequencing`] | packets with that before them, as a switch would send them |
 //! | [`state`] | how tables and registers lie in maps |
+//! | [`tables`] | entries that come from outside, before a run and while it goes on |
+//! | [`switch`] | the sequencer of a program for a switch, as P4 |
 //! | [`clang`] | C to an object |
 //! | [`live`] | an object at interfaces: the sequencer in front, a replica behind each CPU's queue |
 //! | [`meter`] | what a program counts, read while it runs |
@@ -26,17 +29,23 @@ mod hint;
 pub mod history;
 pub mod live;
 pub mod load;
+mod logged;
 mod map;
 pub mod meter;
 mod names;
+mod outside;
 mod parse;
 mod program;
 mod recovery;
 mod sequencer;
+pub mod sequencing;
 mod shard;
 pub mod state;
 mod strategy;
 pub mod subset;
+pub mod switch;
+mod table;
+pub mod tables;
 pub mod traffic;
 pub mod trial;
 pub mod verdict;

@@ -15,12 +15,15 @@ use live::{Interface, Redirected};
 use crate::compile::Compiled;
 use crate::history::{Arrival, HEADER_BYTES, MAX_RING_ITEMS, prefix};
 use crate::load::{
-    CORE, FLUSH, LoadError, Loaded, Progress, SEQUENCER, Settings, WHILE_RUNNING, failed, number, with_causes,
+    CORE, FLUSH, LOG_CORE, LOG_FLUSH, LOGGER, LoadError, Loaded, Outside, Progress, RECEIVER, SEQUENCER,
+    Settings, WHILE_RUNNING, failed, number, with_causes,
 };
+use crate::logged::MAX_LOGGED;
 use crate::meter::Meter;
 use crate::sequencer::most_replicas;
 pub use crate::sequencer::{HEADROOM, WITNESS_BYTES};
 use crate::strategy::Strategy;
+use crate::tables::{ChangeError, Tables};
 use crate::verdict::Came;
 
 /// CPUs that the kernel's list may have: what bounds reading it.
@@ -38,6 +41,9 @@ const BEFORE_RING: usize = 24 + HEADER_BYTES;
 /// What a replica steps in one call at the end, as a number of packets: with 16 items for each, all that a log holds.
 const FLUSHED_AT_ONCE: u32 = 512;
 
+/// Items that a replica steps by a log for one packet, at least.
+const LEAST_STEPS: u32 = 16;
+
 /// Bytes of `struct witness` before a packet's.
 const WITNESS_HEAD: usize = 32;
 
@@ -50,6 +56,10 @@ pub struct Wiring {
     pub sends: Vec<(u16, String)>,
     /// How packets go on.
     pub way: Way,
+    /// Whether packets come with their history, from a sequencer outside; with `scr` alone.
+    pub is_sequenced: bool,
+    /// Where replicas of `scr` find the items of the packets that they do not get.
+    pub history: HistoryIn,
     /// The CPU of each replica. Replicas may share one.
     pub cpus: Vec<u32>,
     /// Packets that the queue of a CPU holds; what comes to a full one is lost.
@@ -60,6 +70,8 @@ pub struct Wiring {
     pub recovers: bool,
     /// Whether packets that leave behind later ones are counted: replicas then write one word for each packet.
     pub counts_order: bool,
+    /// Entries of tables ahead of the first packet, as lines of [`Tables::fill`].
+    pub entries: String,
     /// What becomes of packets when this process dies.
     pub on_death: OnDeath,
     /// Where what stays then has its name.
@@ -77,6 +89,16 @@ pub enum Way {
     Route,
     /// Nowhere. The host gets all packets as they came, whatever the program says.
     Mirror,
+}
+
+/// Where replicas find the items of the packets that they do not get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HistoryIn {
+    /// In front of each packet if those of all other replicas fit there, else in a log.
+    #[default]
+    Any,
+    /// In a log, which the sequencer alone writes. What full queues lose is in it, too.
+    Log,
 }
 
 /// What becomes of packets when the process of a run dies, by SIGKILL too.
@@ -100,6 +122,9 @@ pub enum LiveError {
     /// What is asked for cannot be.
     #[error("{0}")]
     Refused(String),
+    /// The entries that it was to begin with.
+    #[error("entries: {0}")]
+    Entries(ChangeError),
     /// An interface cannot be used.
     #[error(transparent)]
     Interface(#[from] live::LiveError),
@@ -128,8 +153,12 @@ pub struct Live<'a> {
     /// They hold the sequencer at its interfaces.
     links: Vec<Held>,
     replicas: u32,
+    is_sequenced: bool,
+    is_logged: bool,
     /// Its ports that have an interface.
     ports: Vec<u16>,
+    /// Until [`Live::take_tables`].
+    tables: Option<Tables>,
     notes: Vec<String>,
 }
 
@@ -141,7 +170,16 @@ impl<'a> Live<'a> {
     /// an interface is not there, this process has no rights, or the driver has no XDP.
     pub fn start(compiled: &'a Compiled, object: &[u8], wiring: &Wiring) -> Result<Live<'a>, LiveError> {
         let failed_io = |what: String| move |error| LiveError::Failed { what, error };
-        check_cpus(compiled, &wiring.cpus)?;
+        if wiring.is_sequenced && compiled.strategy != Strategy::Scr {
+            let strategy = compiled.strategy;
+            return Err(LiveError::Refused(format!("history is for strategy scr, and this is {strategy}")));
+        }
+        check_cpus(compiled, &wiring.cpus, wiring.is_sequenced)?;
+        let fits =
+            wiring.cpus.len() <= most_replicas(&compiled.item) as usize && most_replicas(&compiled.item) > 1;
+        let is_logged = compiled.strategy == Strategy::Scr
+            && !wiring.is_sequenced
+            && (wiring.history == HistoryIn::Log || !fits);
         if !(1..=MOST_QUEUED).contains(&wiring.queue) {
             return Err(LiveError::Refused(format!("the queue of a CPU holds 1 to {MOST_QUEUED} packets")));
         }
@@ -156,10 +194,12 @@ impl<'a> Live<'a> {
         }
         let replicas = wiring.cpus.len() as u32;
         let mut cpu_of = wiring.cpus.clone();
-        cpu_of.resize(MAX_RING_ITEMS as usize + 1, 0);
+        cpu_of.resize(MAX_LOGGED as usize, 0);
         let outside =
             receives.iter().find(|(port, _)| *port == 1).map_or(0, |(_, interface)| interface.index);
-        let globals: [(&str, &[u32]); 8] = [
+        let globals: [(&str, &[u32]); 9] = [
+            // As many as there are others, and some to catch up.
+            ("steps", &[replicas.clamp(LEAST_STEPS, MAX_LOGGED)]),
             ("mirrors", &[u32::from(wiring.way == Way::Mirror)]),
             ("routes", &[u32::from(wiring.way == Way::Route)]),
             ("replicas", &[replicas]),
@@ -174,14 +214,24 @@ impl<'a> Live<'a> {
         let sizes = [("cpus", places), ("witness_map", wiring.witnesses.max(1)), ("sequencer_map", 1)];
         let is_replicated = compiled.strategy == Strategy::Scr;
         let blocks = wiring.on_death == OnDeath::Block;
-        let more = [(FLUSH, is_replicated), (WHILE_RUNNING, blocks)];
+        let flush = if is_logged { LOG_FLUSH } else { FLUSH };
+        let more = [(flush, is_replicated), (WHILE_RUNNING, blocks)];
         let more = more.into_iter().filter(|(_, is_needed)| *is_needed).map(|(name, _)| name);
-        let programs: Vec<&str> = [CORE, SEQUENCER].into_iter().chain(more).collect();
+        let entry = match (wiring.is_sequenced, is_logged) {
+            (true, _) => RECEIVER,
+            (false, true) => LOGGER,
+            (false, false) => SEQUENCER,
+        };
+        let core_name = if is_logged { LOG_CORE } else { CORE };
+        let programs: Vec<&str> = [core_name, entry].into_iter().chain(more).collect();
         let settings =
             Settings { replicas, globals: &globals, sizes: &sizes, programs: &programs, is_log_whole: true };
         let mut loaded = Loaded::with(compiled, object, &settings)?;
-        let core = loaded.program(CORE)?.fd().map_err(program_failed(CORE))?.try_clone();
-        let core = core.map_err(failed_io(CORE.to_owned()))?;
+        let mut tables = Tables::new(&loaded)?;
+        tables.fill(&wiring.entries).map_err(LiveError::Entries)?;
+        tables.run();
+        let core = loaded.program(core_name)?.fd().map_err(program_failed(core_name))?.try_clone();
+        let core = core.map_err(failed_io(core_name.to_owned()))?;
         let mut by_cpu = CpuMap::try_from(loaded.map_mut("cpus")?).map_err(map_failed("the map of CPUs"))?;
         for cpu in &wiring.cpus {
             let set = by_cpu.set(*cpu, wiring.queue, Some(&core), 0);
@@ -193,14 +243,14 @@ impl<'a> Live<'a> {
             let set = by_port.set((*port).into(), *index, None, 0);
             set.map_err(|error| failed(&format!("port {port} at {name}"))(&with_causes(&error)))?;
         }
-        let program = loaded.program(SEQUENCER)?.fd().map_err(program_failed(SEQUENCER))?;
-        let program = program.try_clone().map_err(failed_io(SEQUENCER.to_owned()))?;
+        let program = loaded.program(entry)?.fd().map_err(program_failed(entry))?;
+        let program = program.try_clone().map_err(failed_io(entry.to_owned()))?;
         if blocks {
             let mut running =
                 ProgramArray::try_from(loaded.map_mut("running")?).map_err(map_failed("what runs"))?;
             running.set(0, &program, 0).map_err(map_failed("what runs"))?;
         }
-        let front = if blocks { WHILE_RUNNING } else { SEQUENCER };
+        let front = if blocks { WHILE_RUNNING } else { entry };
         let front = loaded.program(front)?.fd().map_err(program_failed(front))?;
         // What a dead run left where this one gets no packets.
         let others = sends.iter().filter(|(_, to)| receives.iter().all(|(_, from)| from.index != to.index));
@@ -217,7 +267,8 @@ impl<'a> Live<'a> {
         let ports: BTreeSet<u16> =
             wiring.receives.iter().chain(&wiring.sends).map(|(port, _)| *port).collect();
         let ports = ports.into_iter().collect();
-        Ok(Live { loaded, links, replicas, ports, notes })
+        let is_sequenced = wiring.is_sequenced;
+        Ok(Live { loaded, links, replicas, is_sequenced, is_logged, ports, tables: Some(tables), notes })
     }
 
     /// What reads the counts while packets pass; its ports are those that have an interface.
@@ -228,6 +279,11 @@ impl<'a> Live<'a> {
         Meter::new(&self.loaded, self.replicas, self.ports.clone())
     }
 
+    /// The tables whose entries come from outside, once, to change them while packets pass.
+    pub fn take_tables(&mut self) -> Option<Tables> {
+        self.tables.take()
+    }
+
     /// What could not be checked at the start, and what to look at.
     pub fn notes(&self) -> &[String] {
         &self.notes
@@ -236,6 +292,11 @@ impl<'a> Live<'a> {
     /// How many replicas there are.
     pub fn replicas(&self) -> u32 {
         self.replicas
+    }
+
+    /// Whether the history is in a log, and not in front of packets.
+    pub fn is_logged(&self) -> bool {
+        self.is_logged
     }
 
     /// What is in the kernel, to read state back.
@@ -251,6 +312,14 @@ impl<'a> Live<'a> {
         let value = self.loaded.whole("sequencer", 0)?;
         let word = |at: usize| number(&value[at * 8..at * 8 + 8]) as u64;
         Ok(Sequenced { packets: word(0), no_room: word(2) })
+    }
+
+    /// What came with history from outside.
+    ///
+    /// # Errors
+    /// Its map cannot be read.
+    pub fn outside(&self) -> Result<Outside, LoadError> {
+        self.loaded.outside()
     }
 
     /// How far each replica is.
@@ -312,8 +381,15 @@ impl<'a> Live<'a> {
         let item = self.loaded.item();
         let slots = self.replicas as usize - 1;
         let count = total.min(slots as u64) as u16;
-        let known = self.loaded.whole("sequencer", 0)?;
-        let ring = known.get(BEFORE_RING..BEFORE_RING + slots * item.bytes).unwrap_or_default();
+        let (known, at) = match self.is_sequenced {
+            true => (self.loaded.outside()?.flushed, 0),
+            false => ((total, self.loaded.whole("sequencer", 0)?), BEFORE_RING),
+        };
+        // Without a flush behind the last packet nobody tells of it but logs.
+        let (count, ring) = match known.0 == total {
+            true => (count, known.1.get(at..at + slots * item.bytes).unwrap_or_default()),
+            false => (0, &*vec![0; slots * item.bytes]),
+        };
         let steps_of =
             || self.progress().map(|all| all.iter().map(|progress| progress.next).collect::<Vec<_>>());
         let mut before = Vec::new();
@@ -323,8 +399,13 @@ impl<'a> Live<'a> {
                 return Ok(());
             }
             before = steps;
+            if self.is_logged {
+                (0..self.replicas)
+                    .try_for_each(|replica| self.loaded.flush_log(total, replica, FLUSHED_AT_ONCE))?;
+                continue;
+            }
             for replica in 0..self.replicas as u16 {
-                let arrival = Arrival { sequence: total, time_ns: 0, replica, port: 0 };
+                let arrival = Arrival { sequence: total, time_ns: 0, replica, port: 0, is_flush: true };
                 self.loaded.flush(&prefix(item, arrival, ring, count), FLUSHED_AT_ONCE)?;
             }
         }
@@ -372,28 +453,16 @@ fn check_arrival(interface: &Interface) -> Result<Option<String>, LiveError> {
     }
 }
 
-/// CPUs of replicas: online, and no more than the items fit for.
-fn check_cpus(compiled: &Compiled, cpus: &[u32]) -> Result<(), LiveError> {
+/// CPUs of replicas: online, and no more than there may be.
+fn check_cpus(compiled: &Compiled, cpus: &[u32], is_sequenced: bool) -> Result<(), LiveError> {
     let refused = |message: String| Err(LiveError::Refused(message));
-    let (asked, item) = (cpus.len(), compiled.item.bytes);
-    let most = most_cpus(compiled);
+    let asked = cpus.len();
+    let most = most_cpus(compiled, is_sequenced);
     if asked == 0 {
         return refused("a sequencer takes at least one CPU".to_owned());
     }
-    if most < 2 {
-        return refused(format!(
-            "history does not fit: a packet has {HEADROOM} bytes in front of it, and the header takes {HEADER_BYTES} and one item \
-             {item}"
-        ));
-    }
-    if asked > most && item == 0 {
-        return refused(format!("{asked} CPUs, and {most} are the most here\nGive fewer."));
-    }
     if asked > most {
-        return refused(format!(
-            "{asked} replicas, and {most} are the most here: a packet has {HEADROOM} bytes in front of it, and history takes \
-             {HEADER_BYTES} and {item} for each other replica\nGive fewer CPUs."
-        ));
+        return refused(format!("{asked} CPUs, and {most} are the most here\nGive fewer."));
     }
     let online = online_cpus();
     match cpus.iter().find(|cpu| !online.is_empty() && !online.contains(cpu)) {
@@ -402,9 +471,12 @@ fn check_cpus(compiled: &Compiled, cpus: &[u32]) -> Result<(), LiveError> {
     }
 }
 
-/// Replicas, or shards, that a program has at most: for those of `scr`, items of all others fit in front of a packet.
-pub fn most_cpus(compiled: &Compiled) -> usize {
-    most_replicas(&compiled.item) as usize
+/// Replicas, or shards, that a program has at most.
+pub fn most_cpus(compiled: &Compiled, is_sequenced: bool) -> usize {
+    match compiled.strategy {
+        Strategy::Scr if !is_sequenced => MAX_LOGGED as usize,
+        _ => MAX_RING_ITEMS as usize + 1,
+    }
 }
 
 /// The CPUs that are online; none where the kernel does not tell.

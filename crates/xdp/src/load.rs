@@ -9,13 +9,16 @@ use std::time::Duration;
 use aya::maps::Map;
 use aya::programs::{ProgramError, Xdp};
 use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions, VerifierLogLevel};
-use p4::ir::ones;
+use p4::ir::{Program, ones};
 
 use crate::compile::{Compiled, RegisterLayout};
 use crate::history::{HEADER_BYTES, Item};
+use crate::logged::FRONT_BYTES;
 use crate::map;
+use crate::outside::{FLUSHED_AT, REASONS, RING_AT};
 use crate::state::{Member, TABLE_HEAD_BYTES, TableLayout};
 use crate::strategy::Strategy;
+use crate::table::ControlTable;
 
 /// `XDP_DROP` and `XDP_TX` of linux/bpf.h.
 const DROP: u32 = 1;
@@ -32,6 +35,15 @@ pub const CORE: &str = "paceline_core";
 
 /// The program of an interface whose packets are replicated.
 pub const SEQUENCER: &str = "paceline_sequencer";
+
+/// The sequencer whose history is in a log, and what is behind it: on each CPU, in a trial, and at the end.
+pub(crate) const LOGGER: &str = "paceline_logger";
+pub(crate) const LOG_CORE: &str = "paceline_log_core";
+pub(crate) const LOG_TRY: &str = "paceline_log_try";
+pub(crate) const LOG_FLUSH: &str = "paceline_log_flush";
+
+/// The program of an interface whose packets come with their history.
+pub(crate) const RECEIVER: &str = "paceline_receiver";
 
 /// The program in front of it, where nothing is to pass once user space is gone.
 pub(crate) const WHILE_RUNNING: &str = "paceline_while_running";
@@ -123,6 +135,44 @@ pub struct Progress {
     pub lost: u64,
 }
 
+/// What came of a packet with history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// It goes to a core's queue, with its history, as it is here.
+    Packet(Vec<u8>),
+    /// It was a flush.
+    Flush,
+    /// It was not taken, for this reason.
+    Rejected(&'static str),
+}
+
+/// What came with history from outside.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outside {
+    /// Packets that were not taken, in the order of [`Outside::reasons`].
+    pub rejected: [u64; REASONS.len()],
+    /// Flushes.
+    pub flushes: u64,
+    /// The number that a flush told last, and the items of its ring.
+    pub(crate) flushed: (u64, Vec<u8>),
+}
+
+impl Outside {
+    /// Reads `struct outside`.
+    pub(crate) fn read(value: &[u8]) -> Outside {
+        let word = |at: usize| number(&value[at..at + 8]) as u64;
+        let mut rejected = [0; REASONS.len()];
+        rejected.iter_mut().enumerate().for_each(|(at, count)| *count = word(at * 8));
+        let ring = value.get(RING_AT..).unwrap_or_default().to_vec();
+        Outside { rejected, flushes: word(FLUSHED_AT - 8), flushed: (word(FLUSHED_AT), ring) }
+    }
+
+    /// Why packets were not taken, each with how many, those that are not 0.
+    pub fn reasons(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        REASONS.into_iter().zip(self.rejected).filter(|(_, count)| *count > 0)
+    }
+}
+
 /// Bytes of `struct progress`.
 pub(crate) const PROGRESS_BYTES: usize = 128;
 
@@ -199,7 +249,16 @@ impl<'a> Loaded<'a> {
         // Where there is no sequencer, history does not fit in front of packets.
         let has_sequencer = compiled.c.contains(&format!("int {SEQUENCER}("));
         let has_flush = compiled.strategy == Strategy::Scr;
-        let programs = [(TRY, true), (CORE, true), (SEQUENCER, has_sequencer), (FLUSH, has_flush)];
+        let programs = [
+            (TRY, true),
+            (CORE, true),
+            (SEQUENCER, has_sequencer),
+            (FLUSH, has_flush),
+            (RECEIVER, has_flush),
+            (LOGGER, has_flush),
+            (LOG_CORE, has_flush),
+            (LOG_FLUSH, has_flush),
+        ];
         let programs: Vec<&str> =
             programs.iter().filter(|(_, is_there)| *is_there).map(|(name, _)| *name).collect();
         Loaded::with(
@@ -248,7 +307,64 @@ impl<'a> Loaded<'a> {
                 .map_err(|error| failed(name)(&error))?;
             program.load().map_err(|error| not_loaded(name, error))?;
         }
-        Ok(Loaded { compiled, ebpf })
+        let loaded = Loaded { compiled, ebpf };
+        for ControlTable { name, initial, .. } in &compiled.controls {
+            let map = loaded.shared(name)?;
+            map::write(map.as_fd(), 0, initial).map_err(|error| failed(name)(&error))?;
+        }
+        Ok(loaded)
+    }
+
+    /// Shows a packet to the sequencer whose history is in a log: the packet as its replica gets it, with number and time in front.
+    ///
+    /// # Errors
+    /// The kernel refuses the packet, or the program was not loaded.
+    pub fn log(&self, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
+        let mut out = vec![0; bytes.len() + FRONT_BYTES];
+        // Its queue is not there, so it drops the packet, behind the front.
+        match self.run(LOGGER, bytes, &mut out)? {
+            (DROP, length) if length == out.len() => Ok(out),
+            (other, _) => Err(failed(LOGGER)(&other)),
+        }
+    }
+
+    /// Takes a packet that the sequencer [logged](Loaded::log) through the program.
+    pub(crate) fn logged(&self, bytes: &[u8]) -> Result<Option<(u16, Vec<u8>)>, LoadError> {
+        let mut out = vec![0; bytes.len()];
+        match self.run(LOG_TRY, bytes, &mut out)? {
+            (DROP, _) => Ok(None),
+            (TX, length) if length == out.len() => {
+                Ok(Some((u16::from_be_bytes([out[0], out[1]]), out[FRONT_BYTES..].to_vec())))
+            }
+            (other, _) => Err(failed(LOG_TRY)(&other)),
+        }
+    }
+
+    /// Has a replica step what it has not stepped of the packets before a number, by the log; `times` times as much as one packet may.
+    ///
+    /// # Errors
+    /// The kernel refuses it, or the program was not loaded.
+    pub fn flush_log(&self, until: u64, replica: u32, times: u32) -> Result<(), LoadError> {
+        let front = [until.to_be_bytes(), u64::from(replica).to_be_bytes()].concat();
+        let options = TestRunOptions { data_in: Some(&front), repeat: times, ..TestRunOptions::default() };
+        let result = self.program(LOG_FLUSH)?.test_run(options);
+        match result.map_err(|error| failed(LOG_FLUSH)(&with_causes(&error)))?.return_value {
+            DROP => Ok(()),
+            other => Err(failed(LOG_FLUSH)(&other)),
+        }
+    }
+
+    /// Runs a program once; gives what it returned and how long the packet was then.
+    fn run(&self, name: &str, bytes: &[u8], out: &mut [u8]) -> Result<(u32, usize), LoadError> {
+        let options = TestRunOptions {
+            data_in: Some(bytes),
+            data_out: Some(out),
+            repeat: 1,
+            ..TestRunOptions::default()
+        };
+        let result = self.program(name)?.test_run(options);
+        let result = result.map_err(|error| failed(name)(&with_causes(&error)))?;
+        Ok((result.return_value, result.data_size_out as usize))
     }
 
     /// Takes a packet with its history before it through the program, `times` times.
@@ -284,26 +400,53 @@ impl<'a> Loaded<'a> {
     /// The kernel refuses the packet.
     pub(crate) fn shard(&self, bytes: &[u8]) -> Result<u16, LoadError> {
         let mut out = vec![0; bytes.len() + HEADER_BYTES];
-        let options = TestRunOptions {
-            data_in: Some(bytes),
-            data_out: Some(&mut out),
-            repeat: 1,
-            ..TestRunOptions::default()
-        };
-        let result = self.program(SEQUENCER)?.test_run(options);
-        let result = result.map_err(|error| failed(SEQUENCER)(&with_causes(&error)))?;
+        let (returned, length) = self.run(SEQUENCER, bytes, &mut out)?;
         // Its queue is not there, so it drops the packet, behind the header.
-        match (result.return_value, out.get(40..42)) {
-            (DROP, Some(replica)) if result.data_size_out as usize == out.len() => {
-                Ok(u16::from_be_bytes([replica[0], replica[1]]))
-            }
+        match (returned, out.get(40..42)) {
+            (DROP, Some(replica)) if length == out.len() => Ok(u16::from_be_bytes([replica[0], replica[1]])),
             (other, _) => Err(failed(SEQUENCER)(&other)),
         }
     }
 
+    /// Shows a packet with history to the program for those from outside: what goes to a core's queue, or the name of the reason for
+    /// which it is not taken; nothing for a flush.
+    ///
+    /// # Errors
+    /// The kernel refuses the packet, or the program was not loaded.
+    pub fn receive(&self, bytes: &[u8]) -> Result<Received, LoadError> {
+        let before = self.outside()?;
+        let mut out = vec![0; bytes.len()];
+        let (_, length) = self.run(RECEIVER, bytes, &mut out)?;
+        let after = self.outside()?;
+        let why = (0..REASONS.len()).find(|at| after.rejected[*at] > before.rejected[*at]);
+        Ok(match why {
+            Some(why) => Received::Rejected(REASONS[why]),
+            None if after.flushes > before.flushes => Received::Flush,
+            // Its queue is not there, so it is dropped, without the outer header.
+            None => {
+                out.truncate(length);
+                Received::Packet(out)
+            }
+        })
+    }
+
+    /// What came with history from outside; nothing without `scr`.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn outside(&self) -> Result<Outside, LoadError> {
+        if self.compiled.strategy != Strategy::Scr {
+            return Ok(Outside::default());
+        }
+        Ok(Outside::read(&self.whole("outside", 0)?))
+    }
+
     /// Steps what a replica has not stepped of the packets before the one that a header in front of `ring` says, with its last
     /// items in `ring`; `times` times as much as one packet may.
-    pub(crate) fn flush(&self, bytes: &[u8], times: u32) -> Result<(), LoadError> {
+    ///
+    /// # Errors
+    /// The kernel refuses the header, or the program was not loaded.
+    pub fn flush(&self, bytes: &[u8], times: u32) -> Result<(), LoadError> {
         let options = TestRunOptions { data_in: Some(bytes), repeat: times, ..TestRunOptions::default() };
         let result = self.program(FLUSH)?.test_run(options);
         match result.map_err(|error| failed(FLUSH)(&with_causes(&error)))?.return_value {
@@ -379,6 +522,11 @@ impl<'a> Loaded<'a> {
         self.progress(replica).map(|progress| progress.missed)
     }
 
+    /// Whether its history is in a log.
+    pub(crate) fn is_logged(&self) -> bool {
+        self.program(LOG_CORE).is_ok_and(|program| program.fd().is_ok())
+    }
+
     /// A program of the object that was loaded.
     pub(crate) fn program(&self, name: &str) -> Result<&Xdp, LoadError> {
         let program = self.ebpf.program(name).ok_or(ProgramError::NotLoaded);
@@ -399,6 +547,16 @@ impl<'a> Loaded<'a> {
             }
             _ => Err(failed(&name)(&"the object has no such map")),
         }
+    }
+
+    /// What was compiled.
+    pub(crate) fn p4(&self) -> &Program {
+        &self.compiled.program
+    }
+
+    /// The tables whose entries come from outside.
+    pub(crate) fn controls(&self) -> &[ControlTable] {
+        &self.compiled.controls
     }
 
     /// How muTables lie in their maps, and how many elements these have.

@@ -1,4 +1,4 @@
-//! The value of an array map, of any length, by the one system call for which the loader has no function; and its memory.
+//! The value of an array map, of any length, by system calls for which the loader has no function; and its memory.
 #![allow(unsafe_code, reason = "system calls with pointers")]
 
 use std::io;
@@ -6,10 +6,14 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// `BPF_MAP_LOOKUP_ELEM` of linux/bpf.h.
+/// `BPF_MAP_LOOKUP_ELEM` and `BPF_MAP_UPDATE_ELEM` of linux/bpf.h.
 const MAP_LOOKUP_ELEM: libc::c_long = 1;
+const MAP_UPDATE_ELEM: libc::c_long = 2;
 
-/// The part of `union bpf_attr` that a look-up reads.
+/// `MEMBARRIER_CMD_GLOBAL` of linux/membarrier.h.
+const MEMBARRIER_GLOBAL: libc::c_long = 1;
+
+/// The part of `union bpf_attr` that a look-up and an update read.
 #[repr(C)]
 struct LookUp {
     map_fd: u32,
@@ -35,6 +39,36 @@ pub fn read(map: BorrowedFd<'_>, index: u32, value: &mut [u8]) -> io::Result<()>
     // SAFETY: the kernel reads `bytes` bytes of `look_up` and the 4 bytes of its key, and writes one value of the map, for
     // which the caller of this module has room: all three live until the call is over.
     let result = unsafe { libc::syscall(libc::SYS_bpf, MAP_LOOKUP_ELEM, &raw const look_up, bytes) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Writes the element of an array map; `value` is as long as the map's values are. Programs may see a part of it.
+///
+/// # Errors
+/// There is no such element.
+pub fn write(map: BorrowedFd<'_>, index: u32, value: &[u8]) -> io::Result<()> {
+    let update = LookUp {
+        map_fd: map.as_raw_fd() as u32,
+        unused: 0,
+        key: (&raw const index) as u64,
+        value: value.as_ptr() as u64,
+        flags: 0,
+    };
+    let bytes = size_of::<LookUp>();
+    // SAFETY: the kernel reads `bytes` bytes of `update`, the 4 bytes of its key, and one value of the map, which the caller of this
+    // module gives: all three live until the call is over.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, MAP_UPDATE_ELEM, &raw const update, bytes) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Waits until all runs of programs that have begun are over: programs run in read-side sections of RCU, and the barrier waits for
+/// these.
+///
+/// # Errors
+/// The kernel has no such barrier, or has CPUs without ticks (`nohz_full`).
+pub fn wait_for_programs() -> io::Result<()> {
+    // SAFETY: all arguments are plain numbers.
+    let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_GLOBAL, 0, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

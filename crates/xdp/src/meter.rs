@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use aya::util::nr_cpus;
 
-use crate::load::{LoadError, Loaded, PROGRESS_BYTES, Progress, failed, number};
+use crate::load::{LoadError, Loaded, Outside, PROGRESS_BYTES, Progress, failed, number};
 use crate::map::{self, Window};
 use crate::strategy::Strategy;
 
@@ -44,6 +44,8 @@ pub struct Counts {
     pub replicas: Vec<Progress>,
     /// The ports that were asked for, in their order.
     pub ports: Vec<Traffic>,
+    /// What came with history from outside.
+    pub outside: Outside,
     /// Each muTable: its fill in each replica, or one where all share it.
     pub tables: Vec<Vec<Fill>>,
 }
@@ -52,6 +54,8 @@ pub struct Counts {
 pub struct Meter {
     progress: OwnedFd,
     traffic: OwnedFd,
+    /// What came with history, and the bytes of its map's element; with `scr` alone.
+    outside: Option<(OwnedFd, usize)>,
     tables: Vec<Vec<Window>>,
     replicas: u32,
     ports: Vec<u16>,
@@ -76,7 +80,11 @@ impl Meter {
         let tables = loaded.tables().iter().map(windows).collect::<Result<_, _>>()?;
         let cpus = nr_cpus().map_err(|(what, error)| failed(what)(&error))?;
         let (progress, traffic) = (loaded.shared("progress")?, loaded.shared("traffic")?);
-        Ok(Meter { progress, traffic, tables, replicas, ports, cpus })
+        let outside = match loaded.strategy() {
+            Strategy::Scr => Some((loaded.shared("outside")?, loaded.whole("outside", 0)?.len())),
+            _ => None,
+        };
+        Ok(Meter { progress, traffic, outside, tables, replicas, ports, cpus })
     }
 
     /// What is counted now.
@@ -95,7 +103,16 @@ impl Meter {
             refused: window.word(1),
             crowded: window.word(2),
         };
+        let outside = match &self.outside {
+            Some((map, bytes)) => {
+                let mut value = vec![0; bytes.next_multiple_of(8)];
+                map::read(map.as_fd(), 0, &mut value).map_err(|error| failed("outside_map")(&error))?;
+                Outside::read(&value)
+            }
+            None => Outside::default(),
+        };
         Ok(Counts {
+            outside,
             replicas: (0..self.replicas).map(progress).collect::<Result<_, LoadError>>()?,
             ports: self.ports.iter().map(|port| self.traffic(*port)).collect::<Result<_, _>>()?,
             tables: self.tables.iter().map(|windows| windows.iter().map(fill).collect()).collect(),

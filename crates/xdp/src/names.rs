@@ -11,8 +11,11 @@ const TAKEN: [&str; 12] = [
 ];
 
 /// Structures of the program in C that are no object's.
-const STRUCTURES: [&str; 12] = [
+const STRUCTURES: [&str; 15] = [
+    "items",
+    "outside",
     "packet",
+    "halves",
     "state",
     "progress",
     "history",
@@ -35,6 +38,8 @@ pub struct Names {
     pub actions: Vec<String>,
     /// A name for each table.
     pub tables: Vec<String>,
+    /// A name for each table as an object that holds entries.
+    pub controls: Vec<String>,
     /// A name for each muTable.
     pub mu_tables: Vec<String>,
     /// A name for each register.
@@ -53,7 +58,10 @@ impl Names {
         let mu_tables = program.mu_tables.iter().map(|table| object(&table.name)).collect();
         let registers = program.registers.iter().map(|register| object(&register.name)).collect();
         let counters = program.counters.iter().map(|counter| object(&counter.name)).collect();
+        let controls =
+            program.tables.iter().map(|table| object(&format!("{}.entries", table.name))).collect();
         Names {
+            controls,
             fields: all(program.fields.iter().map(|field| &*field.name)),
             states: all(program.parser.iter().map(|state| &*state.name)),
             actions: all(program.actions.iter().map(|action| &*action.name)),

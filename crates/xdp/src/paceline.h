@@ -51,6 +51,9 @@ enum {
     HISTORY_VERSION = 3,
     HISTORY_BYTES = 48,
     HISTORY_ETHERNET = 1,
+    /* What may be around it, from a sequencer outside. */
+    OUTER_BYTES = 14,
+    OUTER_TYPE = 0x88b5,
 };
 
 /* Masks a value that has no other bits: the verifier knows a bound by that, where clang would leave it out. */

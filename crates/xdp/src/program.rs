@@ -8,13 +8,16 @@ use crate::crc;
 use crate::expression::load;
 use crate::hint::Hints;
 use crate::history::{Item, MAX_RING_ITEMS, Slice};
+use crate::logged;
 use crate::names::Names;
+use crate::outside;
 use crate::parse;
 use crate::recovery;
 use crate::sequencer;
 use crate::shard::Shards;
 use crate::state;
 use crate::strategy::Strategy;
+use crate::table::ControlTable;
 use crate::writer::Writer;
 
 /// The C of a program that [has no refusals](crate::subset::refusals).
@@ -25,6 +28,7 @@ pub fn text(
     item: &Item,
     shards: &Shards,
     additions: &Additions,
+    controls: &[ControlTable],
 ) -> String {
     let names = &Names::of(program);
     let mut out = Writer::new(program);
@@ -44,15 +48,16 @@ pub fn text(
     out.line("const volatile u64 seed = 0x5ca1ab1e;");
     out.line("const volatile u32 outside = 0;");
     out.line("const volatile u32 repeats = 0;");
+    logged::bounds(out);
     sequencer::globals(out);
     out.line("");
     crc::write(program, out);
-    state::write(program, names, strategy, additions, out);
+    state::write(program, names, strategy, additions, controls, out);
     state::traffic(out);
     let hints = &Hints::of(program);
     packet(program, names, hints, strategy, out);
     let mut bodies =
-        Bodies { program, names, hints, strategy, additions, slice: None, prefix: "", labels: 0 };
+        Bodies { program, names, hints, strategy, additions, controls, slice: None, prefix: "", labels: 0 };
     let blocks: [(&str, &[_]); 4] = [
         ("verify_checksum", &program.verify_checksum),
         ("ingress", &program.ingress),
@@ -78,10 +83,15 @@ pub fn text(
     if scr {
         recovery::logs(out);
         recovery::write(out);
+        logged::write(item, out);
     }
     entries(strategy, out);
     match scr {
-        true => sequencer::write(item, out),
+        true => {
+            sequencer::write(item, out);
+            outside::write(item, out);
+            logged::sequencer(out);
+        }
         false => sequencer::dispatch(program, names, strategy, shards, out),
     }
     out.line("char LICENSE[] SEC(\"license\") = \"Dual MIT/GPL\";");
@@ -264,6 +274,33 @@ fn entries(strategy: Strategy, out: &mut Writer<'_>) {
     if strategy == Strategy::Shared {
         out.line("see(h.sequence, CAME | STEPPED, p.turn);");
     }
+    onward(out);
+    if scr {
+        flush(out);
+        by_log(out);
+    }
+}
+
+/// The programs behind a log in place of history in front of packets: one for tests, and one on each CPU.
+fn by_log(out: &mut Writer<'_>) {
+    out.line("SEC(\"xdp\") int paceline_log_try(struct xdp_md *ctx) {");
+    out.line("u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end;");
+    logged::before_packet(false, out);
+    out.line("u64 leaves = run(&p, &s, packet, end, h.port, h.time_ns);");
+    out.line("put16(data, leaves);");
+    out.line("return leaves == DROP_PORT ? XDP_DROP : XDP_TX;");
+    out.end();
+    out.line("SEC(\"xdp/cpumap\") int paceline_log_core(struct xdp_md *ctx) {");
+    out.line("u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end;");
+    logged::before_packet(true, out);
+    out.line("u64 length = end - packet;");
+    out.line("u64 leaves = run(&p, &s, packet, end, h.port, h.time_ns);");
+    onward(out);
+    logged::flush(out);
+}
+
+/// Sends a packet on, or drops it, and ends the program.
+fn onward(out: &mut Writer<'_>) {
     out.line("if (mirrors)");
     out.line("    s.progress->sent += leaves != DROP_PORT;");
     out.line("else if (leaves == DROP_PORT)");
@@ -297,9 +334,6 @@ fn entries(strategy: Strategy, out: &mut Writer<'_>) {
     out.line("}");
     out.line("return way;");
     out.end();
-    if scr {
-        flush(out);
-    }
 }
 
 /// What a replica has not stepped when traffic ends: a run of `BPF_PROG_TEST_RUN` for it, whose header has the next number and

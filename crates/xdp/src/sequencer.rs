@@ -27,7 +27,9 @@ pub fn most_replicas(item: &Item) -> u32 {
 pub fn globals(out: &mut Writer<'_>) {
     out.line("// For the sequencer, set too: how many replicas there are, the CPU of each, and packets that are kept as they came.");
     out.line("const volatile u32 replicas = 1;");
-    out.line(format!("const volatile u32 cpu_of[{}] = {{}};", MAX_RING_ITEMS + 1));
+    out.line("const volatile u32 cpu_of[MAX_LOGGED] = {};");
+    out.line("// Items that a replica steps by the log for one packet, at most.");
+    out.line("const volatile u32 steps = MAX_LOGGED;");
     out.line("const volatile u32 witnesses = 0;");
     out.line("// Whether replicas recover what they lose.");
     out.line("const volatile u32 recovers = 0;");
@@ -98,7 +100,7 @@ fn cpus(out: &mut Writer<'_>) {
 }
 
 /// Keeps the packet whose first byte is at `at` as it came, for tests.
-fn witness(at: &str, out: &mut Writer<'_>) {
+pub fn witness(at: &str, out: &mut Writer<'_>) {
     out.line("u32 which = sequence;");
     out.line("u64 kept = length;");
     out.line("BOUNDED(kept, WITNESS_BYTES);");
@@ -123,7 +125,7 @@ fn header(to: &str, out: &mut Writer<'_>) {
 }
 
 /// Counts a packet that came, and returns where there is no room in front of it: `no_room` is the sequencer's own count.
-fn arrival(front_bytes: &str, no_room: &str, out: &mut Writer<'_>) {
+pub fn arrival(front_bytes: &str, no_room: &str, out: &mut Writer<'_>) {
     out.line("struct traffic *traffic = traffic_of(port);");
     out.line("if (traffic) {");
     out.line("traffic->came++;");
@@ -139,7 +141,7 @@ fn arrival(front_bytes: &str, no_room: &str, out: &mut Writer<'_>) {
 
 /// Leaves to the host what is its own: what goes to one of its addresses, to a group, or is not IP; and all packets of a family that
 /// the kernel does not forward.
-fn own(out: &mut Writer<'_>) {
+pub fn own(out: &mut Writer<'_>) {
     out.line("if (routes) {");
     out.line("struct fib way = {};");
     out.line("long found = way_of(ctx, data, end, &way);");
@@ -192,6 +194,8 @@ pub fn dispatch(program: &Program, names: &Names, strategy: Strategy, shards: &S
     if by_key {
         out.line("struct packet p = {};");
         out.line("struct state s = {};");
+        out.line("if (!find_tables(&s))");
+        out.line("    return XDP_ABORTED;");
         out.line("arrive(&p, &s, data, end, port, time_ns);");
         out.line("u64 replica = shard(&p, &s);");
     }
@@ -217,9 +221,6 @@ pub fn dispatch(program: &Program, names: &Names, strategy: Strategy, shards: &S
 
 /// Writes the sequencer's program.
 pub fn write(item: &Item, out: &mut Writer<'_>) {
-    if most_replicas(item) < 2 {
-        return out.line("// No sequencer: not one item fits in front of a packet.");
-    }
     cpus(out);
     out.line("enum { RING_MASK = 0xff };");
     out.line("// What the sequencer knows. `front` is what goes before a packet: the header, then the ring.");
@@ -230,6 +231,9 @@ pub fn write(item: &Item, out: &mut Writer<'_>) {
     out.line("u8 item[ITEM_BYTES];");
     out.line("};");
     crate::state::map("sequencer", out);
+    if most_replicas(item) < 2 {
+        return out.line("// No sequencer: not one item fits in front of a packet.");
+    }
     out.line("// SCR, section 3.3. It runs at one receive queue of one interface, so never twice at once.");
     out.line("SEC(\"xdp\") int paceline_sequencer(struct xdp_md *ctx) {");
     out.line(

@@ -8,6 +8,7 @@ use p4::ir::{Matching, MuTable, Object, Program};
 use crate::addition::Additions;
 use crate::names::{self, Names};
 use crate::strategy::Strategy;
+use crate::table::{self, ControlTable};
 use crate::writer::Writer;
 
 /// Slots that an entry may be in.
@@ -127,14 +128,17 @@ pub fn bytes(program: &Program) -> Vec<(Object, u64)> {
     tables.chain(registers).chain(counters).collect()
 }
 
-/// Writes the structs, maps and functions of all state, and `struct state`, which points to those of one replica.
+/// Writes the structs, maps and functions of all state and of tables from outside, and `struct state`, which points to those of one
+/// replica.
 pub fn write(
     program: &Program,
     names: &Names,
     strategy: Strategy,
     additions: &Additions,
+    controls: &[ControlTable],
     out: &mut Writer<'_>,
 ) {
+    controls.iter().for_each(|table| table.write(program, out));
     for (table, name) in program.mu_tables.iter().zip(&names.mu_tables) {
         mu_table(table, &TableLayout::of(table, name), out);
     }
@@ -168,12 +172,14 @@ pub fn write(
     out.line("// The state of one replica.");
     out.line("struct state {");
     all().for_each(|name| out.line(format!("struct {name} *{name};")));
+    controls.iter().for_each(|ControlTable { name, .. }| out.line(format!("struct {name} *{name};")));
     if is_locked {
         out.line("struct turns *turns;");
     }
     out.line("struct progress *progress;");
     out.line("};");
     out.line("");
+    table::halves(controls, out);
     out.line("INLINE int find_state(struct state *s, u32 replica) {");
     let found: Vec<&str> =
         all().map(String::as_str).chain(is_locked.then_some("turns")).chain(["progress"]).collect();
@@ -185,7 +191,7 @@ pub fn write(
         out.line(format!("s->{name} = map_lookup(&{name}_map, &{which});"));
     }
     let each: Vec<_> = found.iter().map(|name| format!("s->{name}")).collect();
-    out.line(format!("return {};", each.join(" && ")));
+    out.line(format!("return {} && find_tables(s);", each.join(" && ")));
     out.end();
 }
 

@@ -8,6 +8,7 @@ use p4::ir::{
 };
 
 use crate::strategy::Strategy;
+use crate::table::is_open;
 
 /// Bits of a value in a register of the machine.
 const MAX_WIDTH: u32 = 64;
@@ -179,7 +180,7 @@ impl Check<'_> {
             }
             StatementKind::Apply { table, .. } => {
                 let table = &program.tables[*table as usize];
-                if table.entries.len() > MAX_ENTRIES {
+                if !is_open(table) && table.entries.len() > MAX_ENTRIES {
                     let entries = table.entries.len();
                     let message = format!(
                         "table {} has {entries} entries, and {MAX_ENTRIES} are compiled to XDP at most so far",
@@ -295,6 +296,17 @@ impl Check<'_> {
                 let message =
                     format!("`{}` has {} bits, and 64 are compiled at most", column.name, column.width);
                 self.refuse_object(object, &message);
+            }
+        }
+        for (at, table) in (0..).zip(&self.program.tables).filter(|(_, table)| is_open(table)) {
+            let wide = table.keys.iter().any(|key| self.program.width(key.value) > MAX_WIDTH);
+            let bytes = if wide { 0 } else { crate::table::bytes(self.program, at) };
+            if bytes > MAX_STATE_BYTES {
+                let message = format!(
+                    "table {} takes {bytes} bytes for its {} entries, and {MAX_STATE_BYTES} are the most: give it a smaller `size`",
+                    table.name, table.size
+                );
+                self.found.push(Refusal { place: SourcePlace::default(), text: String::new(), message });
             }
         }
         let states = crate::state::bytes(self.program);

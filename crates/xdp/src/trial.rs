@@ -4,11 +4,13 @@
 
 use p4::interpret::Machine;
 use p4::ir::Program;
+use p4::stf;
 
 use crate::compile::Compiled;
 use crate::history::{Arrival, prefix};
-use crate::load::{FLUSH, LoadError, Loaded, SEQUENCER, Settings, TRY};
+use crate::load::{FLUSH, LOG_FLUSH, LOG_TRY, LOGGER, LoadError, Loaded, RECEIVER, SEQUENCER, Settings, TRY};
 use crate::strategy::Strategy;
+use crate::tables::{ChangeError, Tables};
 use crate::verdict::{counters_differ, shards_differ, state_differs};
 
 /// Rounds of flushing at the end: in each of them every replica steps what it can.
@@ -35,12 +37,14 @@ pub struct Course<'a> {
     pub is_lost: &'a dyn Fn(u64) -> bool,
     /// Changes what a core gets, by the packet's number.
     pub damage: &'a dyn Fn(u64, &mut Vec<u8>),
+    /// Lines that change [tables](Tables::change) ahead of packets, in the order of these packets' numbers.
+    pub changes: &'a [(u64, String)],
 }
 
 impl<'a> Course<'a> {
     /// Packets of which none is lost or damaged.
     pub fn new(cores: u16, packets: &'a [Packet]) -> Course<'a> {
-        Course { cores, packets, is_lost: &|_| false, damage: &|_, _| () }
+        Course { cores, packets, is_lost: &|_| false, damage: &|_, _| (), changes: &[] }
     }
 }
 
@@ -62,6 +66,94 @@ pub fn load<'a>(
     let (replicas, recovers) = ([u32::from(cores)], [u32::from(recovers)]);
     let globals: &[(&str, &[u32])] = &[("replicas", &replicas), ("recovers", &recovers)];
     let settings = Settings { replicas: cores.into(), globals, sizes: &[], programs, is_log_whole: false };
+    Loaded::with(compiled, object, &settings)
+}
+
+/// Loads what a trial with the history in a log needs, for so many cores, each of which steps so many items for one packet.
+///
+/// # Errors
+/// This process has no rights, or the kernel refuses a program.
+pub fn load_logged<'a>(
+    compiled: &'a Compiled,
+    object: &[u8],
+    cores: u16,
+    steps: u32,
+) -> Result<Loaded<'a>, LoadError> {
+    let (replicas, steps) = ([u32::from(cores)], [steps]);
+    let globals: &[(&str, &[u32])] = &[("replicas", &replicas), ("steps", &steps)];
+    let programs = [LOGGER, LOG_TRY, LOG_FLUSH];
+    let settings =
+        Settings { replicas: cores.into(), globals, sizes: &[], programs: &programs, is_log_whole: false };
+    Loaded::with(compiled, object, &settings)
+}
+
+/// Takes packets through a program whose history is in a log, as [`difference`] does: the sequencer in the kernel numbers them, and
+/// gives them their times. The interpreter steps all of them, also those that are lost: their items are in the log.
+///
+/// # Errors
+/// A map cannot be read.
+pub fn logged_difference(
+    program: &Program,
+    loaded: &Loaded<'_>,
+    course: &Course<'_>,
+) -> Result<Option<String>, LoadError> {
+    let mut machine = Machine::new(program.clone());
+    let cores = u64::from(course.cores);
+    let total = course.packets.len() as u64;
+    let waited = |core: u64| Ok::<_, LoadError>(loaded.progress(core as u32)?.waited);
+    for (number, packet) in (0..).zip(course.packets) {
+        let mut bytes = loaded.log(&packet.bytes)?;
+        let time_ns = number_of(&bytes[8..16]);
+        let expected = machine.packet(0, &packet.bytes, time_ns).into_iter().next();
+        (course.damage)(number, &mut bytes);
+        if (course.is_lost)(number) {
+            continue;
+        }
+        let before = waited(number % cores)?;
+        let answer = loaded.logged(&bytes)?;
+        let expected = expected.map(|output| (output.port, output.bytes));
+        // It may be dropped because those before it are more than are stepped for one packet.
+        if answer != expected && (answer.is_some() || waited(number % cores)? == before) {
+            return Ok(Some(format!("packet {number}: expected {expected:?}, came {answer:?}")));
+        }
+    }
+    for replica in 0..course.cores {
+        loaded.flush_log(total, replica.into(), MAX_FLUSHES)?;
+        let progress = loaded.progress(replica.into())?;
+        if progress.next != total {
+            let next = progress.next;
+            return Ok(Some(format!("replica {replica} stepped up to packet {next} of {total} at the end")));
+        }
+        if let Some(differs) = state_differs(&machine, loaded, replica.into())? {
+            return Ok(Some(format!("at the end, {differs}")));
+        }
+    }
+    Ok(None)
+}
+
+/// A number in network order.
+fn number_of(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// Loads what a trial of packets with history from outside needs, for so many cores.
+///
+/// # Errors
+/// This process has no rights, or the kernel refuses a program.
+pub fn load_receiving<'a>(
+    compiled: &'a Compiled,
+    object: &[u8],
+    cores: u16,
+) -> Result<Loaded<'a>, LoadError> {
+    let replicas = [u32::from(cores)];
+    let (globals, programs) = ([("replicas", &replicas[..])], [TRY, FLUSH, RECEIVER]);
+    let settings = Settings {
+        replicas: cores.into(),
+        globals: &globals,
+        sizes: &[],
+        programs: &programs,
+        is_log_whole: false,
+    };
     Loaded::with(compiled, object, &settings)
 }
 
@@ -89,7 +181,7 @@ impl<'a> Sequencer<'a> {
         let item = &self.compiled.item;
         self.time_ns = self.time_ns.max(packet.time_ns);
         let replica = core.unwrap_or((self.sequence % u64::from(self.cores)) as u16);
-        let mut bytes = self.front(replica, packet.port);
+        let mut bytes = self.front(replica, packet.port, false);
         bytes.extend(&packet.bytes);
         if let Some(slot) = self.sequence.checked_rem(self.slots()) {
             let phv = self.parser.parse(packet.port, &packet.bytes, self.time_ns);
@@ -101,8 +193,8 @@ impl<'a> Sequencer<'a> {
     }
 
     /// Header and ring, as they are before the next packet.
-    fn front(&self, replica: u16, port: u16) -> Vec<u8> {
-        let arrival = Arrival { sequence: self.sequence, time_ns: self.time_ns, replica, port };
+    fn front(&self, replica: u16, port: u16, is_flush: bool) -> Vec<u8> {
+        let arrival = Arrival { sequence: self.sequence, time_ns: self.time_ns, replica, port, is_flush };
         prefix(&self.compiled.item, arrival, &self.ring, self.sequence.min(self.slots()) as u16)
     }
 
@@ -126,11 +218,23 @@ pub fn difference(
     let cores = course.cores;
     let total = course.packets.len() as u64;
     let mut machine = Machine::new(program.clone());
+    let mut tables = Tables::new(loaded)?;
+    let mut changes = course.changes.iter().peekable();
     let mut sequencer = Sequencer::new(compiled, program, cores);
     // What each replica has at the end: the state after its last packet.
     let mut states = vec![machine.clone(); usize::from(cores)];
     let (mut lost, mut waited) = (0, vec![0; usize::from(cores)]);
     for (number, packet) in (0..).zip(course.packets) {
+        while let Some((_, line)) = changes.next_if(|(at, _)| *at <= number) {
+            let said = (stf::change(&mut machine, line).map(drop), tables.change(line));
+            match said {
+                (Ok(()), Ok(())) | (Err(_), Err(ChangeError::Refused(_))) => {}
+                (_, Err(ChangeError::Load(error))) => return Err(error),
+                (expected, said) => {
+                    return Ok(Some(format!("`{line}`: expected {expected:?}, came {said:?}")));
+                }
+            }
+        }
         let shard = match compiled.strategy {
             Strategy::Sharded if cores > 1 => Some(loaded.shard(&packet.bytes)?),
             _ => None,
@@ -205,7 +309,7 @@ fn flushed(
         }
         before = steps;
         for replica in 0..sequencer.cores {
-            loaded.flush(&sequencer.front(replica, 0), 1)?;
+            loaded.flush(&sequencer.front(replica, 0, true), 1)?;
         }
     }
     for replica in 0..sequencer.cores {

@@ -103,10 +103,11 @@ pub fn judge(
         }
         let Some((number, packet)) = came.get(stepped as usize).copied() else { break };
         verdict.lost += u64::from(!packet.was_stepped);
-        // Its own replica knows a packet, and so do those that get the next ones, which carry its item. The sequencer has the
-        // last ones at the end.
+        // In a log are all of them. Else its own replica knows a packet, and so do those that get the next ones, which
+        // carry its item. The sequencer has the last ones at the end.
         let told = came[stepped as usize..].iter().take(if is_replicated { replicas as usize } else { 1 });
-        let is_last = is_replicated && stepped + u64::from(replicas) > came.len() as u64;
+        let is_last =
+            loaded.is_logged() || is_replicated && stepped + u64::from(replicas) > came.len() as u64;
         if !is_last && !told.into_iter().any(|(_, packet)| packet.was_delivered) {
             verdict.unknown += 1;
             continue;

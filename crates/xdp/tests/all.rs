@@ -4,10 +4,14 @@
 mod additions;
 #[path = "common.rs"]
 mod common;
+#[path = "external.rs"]
+mod external;
 #[path = "../../live/tests/lab/mod.rs"]
 mod lab;
 #[path = "live.rs"]
 mod live;
+#[path = "logged.rs"]
+mod logged;
 #[path = "programs.rs"]
 mod programs;
 #[path = "random.rs"]
@@ -20,3 +24,7 @@ mod rig;
 mod scr;
 #[path = "sharded.rs"]
 mod sharded;
+#[path = "switch.rs"]
+mod switch;
+#[path = "tables.rs"]
+mod tables;

@@ -12,13 +12,14 @@ use paceline_xdp::trial::{self, Course, Packet};
 use paceline_xdp::{Compiled, Strategy, clang, compile};
 
 /// Examples whose programs are in the subset.
-pub const EXAMPLES: [&str; 11] = [
+pub const EXAMPLES: [&str; 12] = [
     "port_knocking",
     "stateful_firewall",
     "token_bucket",
     "elephant",
     "syn_cookie",
     "nat_lb",
+    "router",
     "scr/ddos",
     "scr/heavy_hitter",
     "scr/connection_tracker",
@@ -27,11 +28,12 @@ pub const EXAMPLES: [&str; 11] = [
 ];
 
 /// Examples whose packets share a core if they share state: the others have state under keys with nothing in common.
-pub const SHARDED: [&str; 9] = [
+pub const SHARDED: [&str; 10] = [
     "port_knocking",
     "stateful_firewall",
     "token_bucket",
     "elephant",
+    "router",
     "scr/ddos",
     "scr/heavy_hitter",
     "scr/connection_tracker",

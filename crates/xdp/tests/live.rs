@@ -217,7 +217,7 @@ fn what_cannot_be_sequenced_is_refused() {
         Err(error) => error.to_string(),
     };
     assert!(said(&[0]).contains("m0 has 2 receive queues"), "{}", said(&[0]));
-    assert!(said(&[0; 17]).contains("17 replicas, and 16 are the most here"), "{}", said(&[0; 17]));
+    assert!(said(&[0; 65]).contains("65 CPUs, and 64 are the most here"), "{}", said(&[0; 65]));
     let no_queue = rig.start(&compiled, &object, &[0], 0, 0, false).err().expect("refused").to_string();
     assert!(no_queue.contains("1 to 16384 packets"), "{no_queue}");
     assert!(said(&[]).contains("at least one CPU"), "{}", said(&[]));

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use live::xdp::Pins;
 use p4::ir::Program;
 use paceline_xdp::Compiled;
-use paceline_xdp::live::{Live, LiveError, OnDeath, Sequenced, Way, Wiring};
+use paceline_xdp::live::{HistoryIn, Live, LiveError, OnDeath, Sequenced, Way, Wiring};
 use paceline_xdp::load::{LoadError, Progress};
 use paceline_xdp::meter::Counts;
 use paceline_xdp::verdict::{Came, Verdict, judge};
@@ -103,18 +103,33 @@ impl Rig {
         witnesses: u32,
         recovers: bool,
     ) -> Result<Live<'a>, LiveError> {
-        let wiring = Wiring {
-            receives: vec![(0, "m0".to_owned())],
-            sends: vec![(1, "m1".to_owned()), (2, "m2".to_owned())],
-            way: Way::Bridge,
-            cpus: cpus.to_vec(),
-            queue,
-            witnesses,
-            recovers,
-            counts_order: true,
-            on_death: OnDeath::Pass,
-            pins: Pins::default(),
-        };
+        let wiring = wiring(cpus, queue, witnesses, recovers);
+        self.middle.inside(|| Live::start(compiled, object, &wiring))
+    }
+
+    /// Runs a program whose history is in a log.
+    pub fn start_logged<'a>(
+        &self,
+        compiled: &'a Compiled,
+        object: &[u8],
+        cpus: &[u32],
+        queue: u32,
+        witnesses: u32,
+    ) -> Result<Live<'a>, LiveError> {
+        let wiring = Wiring { history: HistoryIn::Log, ..wiring(cpus, queue, witnesses, true) };
+        self.middle.inside(|| Live::start(compiled, object, &wiring))
+    }
+
+    /// Runs a program whose packets come with their history from the left, without recovery.
+    pub fn start_sequenced<'a>(
+        &self,
+        compiled: &'a Compiled,
+        object: &[u8],
+        cpus: &[u32],
+        queue: u32,
+        witnesses: u32,
+    ) -> Result<Live<'a>, LiveError> {
+        let wiring = Wiring { is_sequenced: true, ..wiring(cpus, queue, witnesses, false) };
         self.middle.inside(|| Live::start(compiled, object, &wiring))
     }
 
@@ -155,6 +170,25 @@ impl Rig {
         let verdict = judge(program, live.loaded(), live.replicas(), &came, &left)?;
         let counts = live.meter()?.read()?;
         Ok(Outcome { verdict, sequenced, progress: live.progress()?, counts, came })
+    }
+}
+
+/// Port 0 of the program is towards the left, ports 1 and 2 towards the right.
+fn wiring(cpus: &[u32], queue: u32, witnesses: u32, recovers: bool) -> Wiring {
+    Wiring {
+        receives: vec![(0, "m0".to_owned())],
+        sends: vec![(1, "m1".to_owned()), (2, "m2".to_owned())],
+        way: Way::Bridge,
+        is_sequenced: false,
+        history: HistoryIn::Any,
+        cpus: cpus.to_vec(),
+        queue,
+        witnesses,
+        recovers,
+        counts_order: true,
+        entries: String::new(),
+        on_death: OnDeath::Pass,
+        pins: Pins::default(),
     }
 }
 

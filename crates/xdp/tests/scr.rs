@@ -58,7 +58,8 @@ fn the_format_is_what_the_page_says() {
     let part = |name: &str, width, offset, bytes| Part { field: 0, name: name.into(), width, offset, bytes };
     let item = Item { parts: vec![part("hdr.h.a", 9, 0, 2), part("hdr.h.b", 1, 2, 1)], bytes: 3 };
     assert_eq!(item.layout(), "hdr.h.a:9 hdr.h.b:1");
-    let arrival = Arrival { sequence: 5, time_ns: 0x0102_0304_0506_0708, replica: 2, port: 7 };
+    let arrival =
+        Arrival { sequence: 5, time_ns: 0x0102_0304_0506_0708, replica: 2, port: 7, is_flush: false };
     let bytes = prefix(&item, arrival, &[0, 1, 1, 1, 2, 0], 2);
     let header = [
         &b"PLHI\x03\x00\x00\x01"[..],

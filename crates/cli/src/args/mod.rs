@@ -15,7 +15,9 @@ use std::ops::{Bound, RangeBounds};
 
 pub use self::address::Address;
 pub use self::card::{CardArgs, indirection_size, tuning};
-pub use self::packets::{ChainArgs, HistoryArgs, HistoryVersionArg, Packets, Setting, prepare, size_bytes};
+pub use self::packets::{
+    ChainArgs, HistoryArgs, HistoryVersionArg, Packets, SequencerArg, Setting, prepare, size_bytes,
+};
 pub use self::ports::{PortOf, Ports};
 pub use self::program::{ProgramArgs, read_program, run_test};
 pub use self::reloads::ReloadArgs;

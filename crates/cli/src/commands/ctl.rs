@@ -12,7 +12,7 @@ use wire::LinkType;
 use crate::args::{number, tuning};
 use crate::control::{
     COUNT, COUNT_MAX, FlowFilter, FlowWords, Line, ListEnd, MEMBERS, MEMBERS_MAX, PER_SECOND, Request,
-    RuleLine, SetStatus, TunableLine, ask, default_path, follow, program_of,
+    RuleLine, SetStatus, TableListing, TunableLine, ask, default_path, follow, program_of,
 };
 use crate::drops::DropsFile;
 use crate::explain::Code;
@@ -129,6 +129,11 @@ pub enum What {
         #[command(subcommand)]
         what: SetWhat,
     },
+    /// List the tables of a program in P4 whose entries come from outside, or change one; packets go on (--backend xdp)
+    Table {
+        #[command(subcommand)]
+        what: TableWhat,
+    },
     /// List flows, as `conntrack -L`: function, key, packets and bytes, age, time left, core, state. With --json a line each
     Flows(FlowsArgs),
     /// Say how often each rule of `firewall` and `access-list` has decided
@@ -146,6 +151,61 @@ pub enum What {
         #[arg(long, value_name = "FOLDER")]
         pins: Option<PathBuf>,
     },
+}
+
+#[derive(Subcommand)]
+pub enum TableWhat {
+    /// Add an entry to a table
+    Add {
+        /// The table's name, or how it ends
+        #[arg(value_name = "TABLE")]
+        name: String,
+        /// [PRIORITY] KEY:VALUE... ACTION(VALUE, ...), as test files have it: hdr.ipv4.dst_addr:10.0.0.0/8 'forward(1)'
+        #[arg(value_name = "ENTRY", required = true)]
+        entry: Vec<String>,
+    },
+    /// Remove an entry from a table
+    #[command(visible_alias = "del")]
+    Remove {
+        /// The table's name, or how it ends
+        #[arg(value_name = "TABLE")]
+        name: String,
+        /// [PRIORITY] KEY:VALUE..., as it was added
+        #[arg(value_name = "KEY", required = true)]
+        keys: Vec<String>,
+    },
+    /// Set what a table does where no entry matches
+    Default {
+        /// The table's name, or how it ends
+        #[arg(value_name = "TABLE")]
+        name: String,
+        /// ACTION(VALUE, ...)
+        #[arg(value_name = "ACTION", required = true)]
+        action: Vec<String>,
+    },
+    /// List what is in the tables, in the order in which entries match
+    List {
+        /// The table's name, or how it ends [default: all tables]
+        #[arg(value_name = "TABLE")]
+        name: Option<String>,
+        /// How many entries of each, at most
+        #[arg(long, value_name = "N", default_value_t = MEMBERS, value_parser = number(0..=MEMBERS_MAX as u64))]
+        most: usize,
+    },
+}
+
+impl TableWhat {
+    fn request(&self) -> Request {
+        let line = |command: &str, name: &str, words: &[String]| Request::Table {
+            line: format!("{command} {name} {}", words.join(" ")),
+        };
+        match self {
+            TableWhat::Add { name, entry } => line("add", name, entry),
+            TableWhat::Remove { name, keys } => line("remove", name, keys),
+            TableWhat::Default { name, action } => line("setdefault", name, action),
+            TableWhat::List { name, most } => Request::Tables { name: name.clone(), most: *most },
+        }
+    }
 }
 
 #[derive(Subcommand)]
@@ -315,6 +375,7 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
         What::Tune { set } => Request::Tune { set: set.clone() },
         What::Unpin { entry } => Request::Unpin { entry: *entry },
         What::Set { what } => what.request()?,
+        What::Table { what } => what.request(),
         What::Unblock { interface, pins } => return unblock(interface, pins.as_deref()),
         What::Reload { chain } => {
             let name = chain.display().to_string();
@@ -331,6 +392,8 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
         output::print(&why.text())?;
     } else if let Some(sets) = &answer.sets {
         output::print(&sets.iter().map(SetStatus::text).collect::<String>())?;
+    } else if let Some(tables) = &answer.tables {
+        output::print(&tables.iter().map(TableListing::text).collect::<String>())?;
     } else if let Some(tunables) = &answer.tunables {
         output::print(&tunables.iter().map(TunableLine::text).collect::<String>())?;
     } else if let Some(rules) = &answer.rules {

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::output::count;
+use xdp::tables::Listing;
+
+use crate::output::{count, plural_of};
 
 /// What a run with `--backend xdp` says of itself beside what all runs do.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -54,6 +56,48 @@ pub struct FillStatus {
     pub refused: u64,
     /// Refused writes for which there was room, but not where their keys may be.
     pub crowded: u64,
+}
+
+/// What is in a table whose entries come from outside.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct TableListing {
+    /// Its name in the program.
+    pub name: String,
+    /// The entries that it takes.
+    pub size: u32,
+    /// How many it has.
+    pub entries: usize,
+    /// The first of them, in the order in which they match, as `add` takes them.
+    pub first: Vec<String>,
+    /// What is done where nothing matches.
+    pub default: String,
+    /// Why it stays as it is while packets come, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixed: Option<String>,
+}
+
+impl From<Listing> for TableListing {
+    fn from(Listing { name, size, entries, first, default, fixed }: Listing) -> TableListing {
+        TableListing { name, size, entries, first, default, fixed }
+    }
+}
+
+impl TableListing {
+    /// For people.
+    pub fn text(&self) -> String {
+        let TableListing { name, size, entries, first, default, fixed } = self;
+        let stays = if fixed.is_some() { ", stays while packets come" } else { "" };
+        let mut text = format!(
+            "{name}: {} of {}, else {default}{stays}\n",
+            count(*entries as u64),
+            plural_of((*size).into(), "entry", "entries")
+        );
+        first.iter().for_each(|entry| text += &format!("  {entry}\n"));
+        match entries - first.len() {
+            0 => text,
+            more => format!("{text}  and {} more\n", count(more as u64)),
+        }
+    }
 }
 
 impl CpuStatus {

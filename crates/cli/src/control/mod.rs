@@ -30,7 +30,7 @@ mod words;
 pub use self::client::{ask, follow};
 pub use self::expiries::Changes;
 pub use self::flow::FlowWords;
-pub use self::in_kernel::{CpuStatus, FillStatus, KernelStatus, TableStatus};
+pub use self::in_kernel::{CpuStatus, FillStatus, KernelStatus, TableListing, TableStatus};
 pub use self::server::{Control, Controlled, Hangups, Reply, default_path};
 pub use self::subject::{Subject, external};
 pub use self::unwritten::Unwritten;

@@ -55,6 +55,9 @@ impl Controlled for Subject {
                 Ok(sets) => Answer { sets: Some(sets), ..Answer::done() },
                 Err(why) => Answer::refused(why),
             },
+            Request::Table { .. } | Request::Tables { .. } => Answer::refused(
+                "tables are of programs in P4 (--backend xdp), and this is a chain: `ctl set` changes its sets",
+            ),
             Request::Stop => {
                 subject.progress.stop.store(true, Ordering::Relaxed);
                 Answer::done()

@@ -10,7 +10,7 @@ use live::{InterfaceStatus, Lost};
 use serde::{Deserialize, Serialize};
 
 use super::flow::FlowWords;
-use super::in_kernel::KernelStatus;
+use super::in_kernel::{KernelStatus, TableListing};
 use super::wanted::FlowFilter;
 use crate::input::MAX_TEXT_BYTES;
 use crate::rule_log::LogEntry;
@@ -87,6 +87,20 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
         /// How many prefixes of each are listed at most.
+        #[serde(default = "default_members")]
+        most: usize,
+    },
+    /// Change a table of a program in the kernel.
+    Table {
+        /// A line as test files have it: `add`, `remove` or `setdefault`.
+        line: String,
+    },
+    /// What is in the tables of a program in the kernel whose entries come from outside.
+    Tables {
+        /// The table's name, or how it ends; without it all tables are listed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// How many entries of each are listed at most.
         #[serde(default = "default_members")]
         most: usize,
     },
@@ -296,6 +310,9 @@ pub struct Answer {
     /// To `sets`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sets: Option<Vec<SetStatus>>,
+    /// To `tables`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tables: Option<Vec<TableListing>>,
 }
 
 impl Answer {

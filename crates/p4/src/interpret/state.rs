@@ -36,6 +36,9 @@ pub enum ControlError {
     /// It has an entry with the same keys, and the same priority where priorities decide.
     #[error("`{0}` has an entry with these keys already")]
     Duplicate(String),
+    /// It has no entry with these keys, and this priority where priorities decide.
+    #[error("`{0}` has no entry with these keys, and this priority where priorities decide")]
+    Absent(String),
     /// It is full.
     #[error("`{name}` is full with {size} entries")]
     Full {
@@ -87,6 +90,31 @@ impl State {
         }
         entries.insert(entry);
         Ok(())
+    }
+
+    /// Removes the entry of a table with these keys, and this priority where priorities decide.
+    ///
+    /// # Errors
+    /// The table's entries are const, or there is none.
+    pub fn remove(&mut self, program: &Program, table: u32, entry: &TableEntry) -> Result<(), ControlError> {
+        let declared = &program.tables[table as usize];
+        if declared.is_const {
+            return Err(ControlError::Const(declared.name.clone()));
+        }
+        match self.tables[table as usize].remove(entry) {
+            true => Ok(()),
+            false => Err(ControlError::Absent(declared.name.clone())),
+        }
+    }
+
+    /// The entries of a table, in the order in which they match.
+    pub fn entries(&self, table: u32) -> &[TableEntry] {
+        self.tables[table as usize].all()
+    }
+
+    /// What a table does where nothing matches.
+    pub fn default_call(&self, table: u32) -> &ActionCall {
+        &self.tables[table as usize].default
     }
 
     /// Says what is done where nothing matches.

@@ -92,6 +92,25 @@ impl Entries {
         (u32::MAX - prefix, entry.priority)
     }
 
+    /// All of them, in the order in which they match.
+    pub fn all(&self) -> &[TableEntry] {
+        &self.entries
+    }
+
+    /// Removes an entry with these keys, and this priority where priorities decide; whether it was there.
+    pub fn remove(&mut self, entry: &TableEntry) -> bool {
+        let found = match &self.exact {
+            Some(exact) => exact.get(&exact_values(entry)).copied(),
+            None => self.position(entry),
+        };
+        let Some(at) = found else { return false };
+        self.entries.remove(at);
+        if let Some(exact) = &mut self.exact {
+            *exact = self.entries.iter().zip(0..).map(|(entry, at)| (exact_values(entry), at)).collect();
+        }
+        true
+    }
+
     /// What an entry says, if one matches.
     pub fn look_up(&self, values: &[u128]) -> Option<&ActionCall> {
         if let Some(exact) = &self.exact {

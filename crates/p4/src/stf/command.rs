@@ -1,19 +1,20 @@
 //! What test files say to tables, meters and groups, and what they ask of them.
 
 use crate::interpret::{ControlError, Machine, Rates, TableEntry};
-use crate::ir::{self, ActionCall, Constant, KeySet, MatchKind, Program, ones};
+use crate::ir::{self, ActionCall, Constant, KeySet, MatchKind, Program, has_priorities, ones};
 use names::nearest;
 
 use super::value::{key_set, masked, value};
 
-const COMMANDS: [&str; 9] =
-    ["add", "setdefault", "multicast", "meter", "time", "packet", "expect", "check", "wait"];
+const COMMANDS: [&str; 10] =
+    ["add", "remove", "setdefault", "multicast", "meter", "time", "packet", "expect", "check", "wait"];
 
 /// Does one.
 pub fn control(machine: &mut Machine, command: &str, rest: &str) -> Result<(), String> {
     match command {
         "add" => add(machine, rest),
-        "setdefault" => set_default(machine, rest),
+        "remove" => remove(machine, rest).map(drop),
+        "setdefault" => set_default(machine, rest).map(drop),
         "multicast" => {
             let numbers = numbers::<u16>(rest)?;
             let (group, ports) = numbers.split_first().ok_or("multicast GROUP PORT ...")?;
@@ -81,19 +82,100 @@ fn add(machine: &mut Machine, rest: &str) -> Result<(), String> {
         let (keys, values) = mu_entry(program, table, rest)?;
         return state.add_mu(program, table, keys, values).map_err(told);
     }
+    add_entry(machine, name, rest).map(drop)
+}
+
+/// Adds an entry to a table, and gives the table.
+fn add_entry(machine: &mut Machine, name: &str, rest: &str) -> Result<u32, String> {
+    let (program, state) = machine.state_mut();
     let table = named(name, program.tables.iter().map(|table| &*table.name), "table or muTable")?;
     // The action is the first word with a parenthesis.
     let open = rest.find('(').ok_or("an entry ends with ACTION(...)")?;
     let action_at = rest[..open].trim_end().rfind(char::is_whitespace).map_or(0, |at| at + 1);
-    let mut words: Vec<&str> = rest[..action_at].split_whitespace().collect();
+    let (keys, priority) = keys_and_priority(program, table, &rest[..action_at])?;
+    let call = action_call(program, table, &rest[action_at..])?;
+    state.add(program, table, TableEntry { keys, priority, call }).map_err(told)?;
+    Ok(table)
+}
+
+/// Removes the entry of a table, and gives the table.
+fn remove(machine: &mut Machine, rest: &str) -> Result<u32, String> {
+    let (name, rest) = rest.split_once(char::is_whitespace).ok_or("remove TABLE [PRIORITY] KEY:VALUE ...")?;
+    let (program, state) = machine.state_mut();
+    let table = named(name, program.tables.iter().map(|table| &*table.name), "table")?;
+    let (keys, priority) = keys_and_priority(program, table, rest)?;
+    let entry = TableEntry { keys, priority, call: ActionCall::default() };
+    state.remove(program, table, &entry).map_err(told)?;
+    Ok(table)
+}
+
+/// Does a line that changes a table, and gives the table.
+pub fn change(machine: &mut Machine, line: &str) -> Result<u32, String> {
+    let (command, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let rest = rest.trim();
+    let name = rest.split_whitespace().next().unwrap_or_default();
+    let program = machine.program();
+    if named(name, program.mu_tables.iter().map(|table| &*table.name), "muTable").is_ok() {
+        return Err(format!(
+            "`{name}` is a muTable, which packets write: no entry of it is given from outside"
+        ));
+    }
+    match command {
+        "add" => {
+            let rest = rest.strip_prefix(name).unwrap_or_default().trim();
+            add_entry(machine, name, rest)
+        }
+        "remove" => remove(machine, rest),
+        "setdefault" => set_default(machine, rest),
+        other => Err(format!("`{other}` changes no table; there are: add, remove, setdefault")),
+    }
+}
+
+/// An entry as [`change`] adds it, without its table.
+pub fn entry_text(program: &Program, table: u32, entry: &TableEntry) -> String {
+    let declared = &program.tables[table as usize];
+    let key = |(key, set): (&ir::TableKey, &KeySet)| match set {
+        KeySet::Range { low, high } => format!("{}:{:#x}..{:#x} ", key.name, low.value, high.value),
+        KeySet::Masked { value, mask } if mask.value == ones(mask.width) => {
+            format!("{}:{:#x} ", key.name, value.value)
+        }
+        KeySet::Masked { value, mask } if key.kind == MatchKind::Lpm => {
+            format!("{}:{:#x}/{} ", key.name, value.value, mask.value.count_ones())
+        }
+        KeySet::Masked { value, mask } => format!("{}:{:#x}&&&{:#x} ", key.name, value.value, mask.value),
+    };
+    let keys: String = declared.keys.iter().zip(&entry.keys).map(key).collect();
+    let priority =
+        if has_priorities(&declared.keys) { format!("{} ", entry.priority) } else { String::new() };
+    format!("{priority}{keys}{}", call_text(program, &entry.call))
+}
+
+/// An action with its arguments as [`change`] takes it.
+pub fn call_text(program: &Program, call: &ActionCall) -> String {
+    let action = &program.actions[call.action as usize];
+    let arguments: Vec<String> = action
+        .parameters
+        .iter()
+        .zip(&call.arguments)
+        .map(|(field, value)| {
+            let name = &program.fields[*field as usize].name;
+            format!("{}:{:#x}", name.rsplit('.').next().unwrap_or(name), value.value)
+        })
+        .collect();
+    format!("{}({})", action.name, arguments.join(", "))
+}
+
+type KeysAndPriority = (Vec<KeySet>, u32);
+
+/// `[PRIORITY] KEY:VALUE ...`
+fn keys_and_priority(program: &Program, table: u32, text: &str) -> Result<KeysAndPriority, String> {
+    let mut words: Vec<&str> = text.split_whitespace().collect();
     let mut priority = 0;
     if let Some(Ok(number)) = words.first().filter(|word| !word.contains(':')).map(|word| word.parse()) {
         priority = number;
         words.remove(0);
     }
-    let keys = table_keys(program, table, &words)?;
-    let call = action_call(program, table, &rest[action_at..])?;
-    state.add(program, table, TableEntry { keys, priority, call }).map_err(told)
+    Ok((table_keys(program, table, &words)?, priority))
 }
 
 /// Keys in any order; those that are matched by a mask, a prefix or a range and are left out are any.
@@ -157,12 +239,14 @@ fn action_call(program: &Program, table: u32, text: &str) -> Result<ActionCall, 
     Ok(ActionCall { action, arguments: arguments.ok_or("an argument is given twice")? })
 }
 
-fn set_default(machine: &mut Machine, rest: &str) -> Result<(), String> {
+/// Sets what a table does where nothing matches, and gives the table.
+fn set_default(machine: &mut Machine, rest: &str) -> Result<u32, String> {
     let (name, rest) = rest.split_once(char::is_whitespace).ok_or("setdefault TABLE ACTION(...)")?;
     let (program, state) = machine.state_mut();
     let table = named(name, program.tables.iter().map(|table| &*table.name), "table")?;
     let call = action_call(program, table, rest)?;
-    state.set_default(program, table, call).map_err(told)
+    state.set_default(program, table, call).map_err(told)?;
+    Ok(table)
 }
 
 type MuEntry = (Vec<(u128, u128)>, Vec<u128>);

@@ -3,6 +3,7 @@
 pub mod matrix;
 pub mod resources;
 mod rtl;
+mod sequencer;
 mod xdp;
 
 use std::path::{Path, PathBuf};
@@ -46,6 +47,8 @@ pub enum P4Command {
     Resources(resources::ResourcesArgs),
     /// Write a program as hardware: what rtl/rapid needs of it, in SystemVerilog
     Rtl(rtl::RtlArgs),
+    /// Write the sequencer of a program for a switch, as P4 for v1model: registers hold the history (SCR §3.3)
+    Sequencer(sequencer::SequencerArgs),
     /// Run a program over a capture or a test file, as the reference does it
     Run(RunArgs),
     /// Run programs on all models of pipelines and as XDP programs, and hold them to the reference: a table of what is equal,
@@ -182,6 +185,7 @@ pub fn command(args: &P4Args, _: &Registry) -> Result<ExitCode, Failure> {
         P4Command::Compile(args) => compile(args),
         P4Command::Resources(args) => resources::command(args),
         P4Command::Rtl(args) => rtl::command(args),
+        P4Command::Sequencer(args) => sequencer::command(args),
         P4Command::Run(args) => run(args),
         P4Command::Matrix(args) => matrix::command(args),
     }

@@ -18,7 +18,6 @@ pub fn compile(program: &Program, strategy: Strategy, folder: &Path) -> Result<S
         let item = &compiled.item;
         text += &format!("item of a packet: {} bytes: {}\n", item.bytes, item.layout());
     }
-    compiled.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
     match Loaded::load(&compiled, &bytes, 1, false) {
         Ok(_) => text += "the kernel loads it\n",
         Err(LoadError::NoRights(why)) => {

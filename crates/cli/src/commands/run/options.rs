@@ -84,9 +84,24 @@ impl RunArgs {
 }
 
 /// What a program in the kernel takes; all other options would be taken and mean nothing.
-const IN_KERNEL: [&str; 15] = [
-    "chain", "strategy", "cores", "inside", "on", "mirror", "outside", "backend", "json", "duration",
-    "recovery", "metrics", "control", "on_death", "pins",
+const IN_KERNEL: [&str; 17] = [
+    "chain",
+    "strategy",
+    "cores",
+    "inside",
+    "on",
+    "mirror",
+    "outside",
+    "backend",
+    "json",
+    "duration",
+    "recovery",
+    "metrics",
+    "control",
+    "on_death",
+    "pins",
+    "entries",
+    "sequencer",
 ];
 
 /// Over a capture, options of live runs would be taken and mean nothing. Names of interfaces have errors of their own.
@@ -219,7 +234,7 @@ pub struct LiveArgs {
     #[arg(long, value_enum, value_name = "MODE", requires = "inside", default_value = "bridge", help_heading = LIVE)]
     pub mode: ModeArg,
     /// What runs instead of a chain on threads of this program: a P4 program in the kernel. It takes --strategy, --cores,
-    /// --recovery, --json, --duration, --metrics, --control, --on-death and --pins beside the interfaces. Under scr it gets the packets that come by
+    /// --sequencer, --recovery, --json, --duration, --metrics, --control, --on-death, --pins and --entries beside the interfaces. Under scr it gets the packets that come by
     /// the one inside alone
     #[arg(long, value_enum, value_name = "WHERE", help_heading = LIVE)]
     pub backend: Option<BackendArg>,
@@ -256,6 +271,9 @@ pub struct LiveArgs {
     /// they do. AF_XDP only. It changes no answer: a packet's core follows from Paceline's own hash
     #[arg(long, help_heading = LIVE)]
     pub card_rss: bool,
+    /// With --backend xdp: entries of the program's tables ahead of the first packet, in lines as test files have them
+    #[arg(long, value_name = "FILE", requires = "backend", help_heading = LIVE)]
+    pub entries: Option<PathBuf>,
     /// What becomes of packets when this program dies, by `kill -9` too: by default as `pass`, but for what is said at start
     #[arg(long, value_enum, value_name = "WHAT", help_heading = LIVE)]
     pub on_death: Option<OnDeathArg>,

@@ -4,24 +4,26 @@ mod report;
 mod running;
 
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ::live::Interface;
 use ::live::xdp::Pins;
 use ::xdp::Strategy;
-use ::xdp::live::{Live, LiveError, OnDeath, Way as InKernel, Wiring, most_cpus, online_cpus};
+use ::xdp::live::{HistoryIn, Live, LiveError, OnDeath, Way as InKernel, Wiring, most_cpus, online_cpus};
+use ::xdp::tables::ChangeError;
 
 pub use self::report::XdpRun;
 use self::running::{NO_RELOAD, Publisher, Running};
 use super::live::nothing_passes;
 use super::metrics::{listen, serve_on};
 use super::options::{OnDeathArg, Place, RunArgs, Way};
-use crate::args::read_program;
+use crate::args::{SequencerArg, read_program};
 use crate::control::{Control, Hangups};
 use crate::failure::Failure;
+use crate::input::read_text;
 use crate::object::{build, not_loaded};
 use crate::output::{Reports, plural};
 use crate::progress::interruptible;
@@ -38,6 +40,12 @@ const INSIDE: u16 = 0;
 
 pub fn command(args: &RunArgs, place: &Place<'_>) -> Result<ExitCode, Failure> {
     let strategy = args.strategy.in_kernel()?;
+    let is_sequenced = args.history.sequencer == Some(SequencerArg::External);
+    if is_sequenced && strategy != Strategy::Scr {
+        return Err(Failure::usage(format!(
+            "--sequencer external is for packets with history, and {strategy} has none\nAdd `--strategy scr`, or leave it out."
+        )));
+    }
     if let [inside, outside] = place.names[..]
         && inside == outside
     {
@@ -52,27 +60,33 @@ pub fn command(args: &RunArgs, place: &Place<'_>) -> Result<ExitCode, Failure> {
     let way = way(place)?;
     let on_death = on_death(args, place)?;
     let program = read_program(&args.chain.chain, &[], &[])?;
+    let entries =
+        args.live.entries.as_deref().map(|path| read_text("the file of entries", path)).transpose()?;
+    let entries = entries.unwrap_or_default();
     // Of this user alone: nobody else is to change the object between clang and the kernel.
     let folder = tempfile::tempdir().map_err(Failure::usage)?;
     let built = build(&program, strategy, folder.path())?;
     drop(folder);
-    let cpus = cpus(args.chain.cores, most_cpus(&built.compiled))?;
-    built.compiled.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    let cpus = cpus(args.chain.cores, most_cpus(&built.compiled, is_sequenced))?;
     let all: Vec<(u16, String)> = (INSIDE..).zip(place.names.iter().map(|name| (*name).to_owned())).collect();
     let wiring = Wiring {
         // There is one sequencer.
         receives: if strategy == Strategy::Scr { all[..1].to_vec() } else { all.clone() },
         sends: if way == InKernel::Mirror { Vec::new() } else { all },
         way,
+        is_sequenced,
+        history: HistoryIn::Any,
         cpus: cpus.clone(),
         queue: QUEUE,
         witnesses: 0,
         recovers: args.history.recovery.is_none_or(|recovery| recovery.is_on()),
         counts_order: true,
+        entries,
         on_death,
         pins: Pins::at(&args.live.pins),
     };
-    let mut live = Live::start(&built.compiled, &built.bytes, &wiring).map_err(not_started)?;
+    let mut live =
+        Live::start(&built.compiled, &built.bytes, &wiring).map_err(|error| not_started(error, args))?;
     live.notes().iter().for_each(|note| eprintln!("note: {note}"));
     if let (Strategy::Scr, [_, outside]) = (strategy, &place.names[..]) {
         eprintln!(
@@ -84,6 +98,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>) -> Result<ExitCode, Failure> {
     let progress = interruptible(Some(Arc::clone(&telemetry)));
     let running = Arc::new(Running {
         meter: live.meter().map_err(not_loaded)?,
+        entries: Mutex::new(live.take_tables()),
         program: program.name.clone(),
         strategy,
         interfaces: place.names.iter().map(|name| (*name).to_owned()).collect(),
@@ -113,7 +128,14 @@ pub fn command(args: &RunArgs, place: &Place<'_>) -> Result<ExitCode, Failure> {
     drop(publisher);
     let sequenced = live.sequenced().map_err(not_loaded)?;
     let each = live.progress().map_err(not_loaded)?;
-    let report = XdpRun::new((&args.chain.chain, strategy), &wiring, seconds, sequenced, &each);
+    let outside = live.outside().map_err(not_loaded)?;
+    let report = XdpRun::new(
+        (&args.chain.chain, strategy, live.is_logged()),
+        &wiring,
+        seconds,
+        (sequenced, &outside),
+        &each,
+    );
     reports.write(&report, &report.text())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -171,9 +193,13 @@ fn cpus(cores: Option<usize>, most: usize) -> Result<Vec<u32>, Failure> {
     Ok(online.into_iter().take(wanted).collect())
 }
 
-fn not_started(error: LiveError) -> Failure {
-    match error {
-        LiveError::Load(error) => not_loaded(error),
-        error => Failure::usage(error),
+fn not_started(error: LiveError, args: &RunArgs) -> Failure {
+    match (error, &args.live.entries) {
+        (LiveError::Load(error) | LiveError::Entries(ChangeError::Load(error)), _) => not_loaded(error),
+        (LiveError::Entries(error), Some(path)) => Failure::usage(format!(
+            "{}: {error}\nEntries are lines as test files have them: docs/xdp.md.",
+            path.display()
+        )),
+        (error, _) => Failure::usage(error),
     }
 }

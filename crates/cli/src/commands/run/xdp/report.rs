@@ -1,11 +1,12 @@
 //! The report of a program in the kernel.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use xdp::live::{Sequenced, Wiring};
-use xdp::load::Progress;
+use xdp::load::{Outside, Progress};
 
 use crate::output::{count, plural};
 
@@ -37,6 +38,12 @@ pub struct XdpRun {
     waited: u64,
     /// Packets that had no room in front of them for history: dropped, without a number.
     no_room: u64,
+    /// With `scr`, where replicas find the items of other packets: `front`, in front of each packet, or `log`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<&'static str>,
+    /// With `--sequencer external`, packets that were not taken, by reason: `docs/history-format.md` has them. Absent where all were.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    rejected: BTreeMap<&'static str, u64>,
     /// Packets that left by a port behind one that came after them. XDP restores no order.
     inversions: u64,
     /// What each CPU did.
@@ -63,10 +70,10 @@ pub struct CpuReport {
 impl XdpRun {
     /// What a run of so many seconds came to.
     pub fn new(
-        (program, strategy): (&Path, xdp::Strategy),
+        (program, strategy, is_logged): (&Path, xdp::Strategy, bool),
         wiring: &Wiring,
         seconds: f64,
-        sequenced: Sequenced,
+        (sequenced, outside): (Sequenced, &Outside),
         each: &[Progress],
     ) -> XdpRun {
         let sum = |of: fn(&Progress) -> u64| each.iter().map(of).sum::<u64>();
@@ -83,6 +90,8 @@ impl XdpRun {
             lost: sequenced.packets.saturating_sub(sum(|p| p.packets)),
             waited: sum(|p| p.waited),
             no_room: sequenced.no_room,
+            history: (strategy == xdp::Strategy::Scr).then_some(if is_logged { "log" } else { "front" }),
+            rejected: outside.reasons().collect(),
             inversions: sum(|p| p.inversions),
             cpus: wiring
                 .cpus
@@ -122,6 +131,12 @@ impl XdpRun {
             count(*no_room)
         );
         text += &format!("{} left behind a later one\n", count(*inversions));
+        if report.history == Some("log") {
+            text += "items were in a log, not in front of packets\n";
+        }
+        for (why, packets) in &report.rejected {
+            text += &format!("{} not taken: `{why}`\n", plural(*packets, "packet"));
+        }
         if *no_port > 0 {
             text += &format!("{} dropped, because no interface is at their port\n", count(*no_port));
         }

@@ -1,9 +1,8 @@
 //! How a program in the kernel goes on: its status, its metrics, and what `paceline ctl` may ask of it. All of it is read from
 //! maps: packets pass whether this process looks or not.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -11,14 +10,15 @@ use ::p4::ir::Program;
 use ::xdp::Strategy;
 use ::xdp::load::{LoadError, Progress as Replica};
 use ::xdp::meter::{Counts, Fill, Meter};
+use ::xdp::tables::{ChangeError, Tables};
 use engine::Progress;
 use telemetry::{
     CoreCounts, CoreWriter, FunctionCounts, FunctionLayout, InterfaceSnapshot, Layout, Telemetry, UNKNOWN,
 };
 
 use crate::control::{
-    Answer, Controlled, CoreStatus, CpuStatus, FillStatus, InterfaceCounts, KernelStatus, Reply, Request,
-    Status, TableStatus,
+    Answer, Controlled, CoreStatus, CpuStatus, FillStatus, InterfaceCounts, KernelStatus, MEMBERS_MAX, Reply,
+    Request, Status, TableListing, TableStatus,
 };
 
 /// Why another program does not take over.
@@ -43,6 +43,8 @@ const ORDER: &str = "sent_behind_later";
 /// A program that runs in the kernel, as it is seen from outside.
 pub struct Running {
     pub meter: Meter,
+    /// Its tables whose entries come from outside.
+    pub entries: Mutex<Option<Tables>>,
     pub program: String,
     pub strategy: Strategy,
     /// By the program's port.
@@ -95,13 +97,15 @@ impl Running {
             sent: port.left,
             sent_bytes: port.left_bytes,
             completed: 0,
-            lost: if port.no_room > 0 {
-                BTreeMap::from([(NO_ROOM.to_owned(), port.no_room)])
-            } else {
-                BTreeMap::new()
-            },
+            lost: (port.no_room > 0).then(|| (NO_ROOM.to_owned(), port.no_room)).into_iter().collect(),
         };
         let cores: Vec<CoreStatus> = counts.replicas.iter().map(core).collect();
+        let mut counters: Vec<InterfaceCounts> =
+            self.interfaces.iter().zip(&counts.ports).map(interface).collect();
+        // What comes with its history comes by the first one.
+        if let Some(first) = counters.first_mut() {
+            first.lost.extend(counts.outside.reasons().map(|(why, packets)| (why.to_owned(), packets)));
+        }
         Ok(Status {
             paceline: env!("CARGO_PKG_VERSION").to_owned(),
             chain: self.program.clone(),
@@ -114,7 +118,7 @@ impl Running {
             active_cores: cores.len(),
             updates: None,
             cores,
-            counters: self.interfaces.iter().zip(&counts.ports).map(interface).collect(),
+            counters,
             unwritten: Vec::new(),
             kernel: Some(self.kernel(&counts)),
         })
@@ -159,10 +163,23 @@ impl Running {
             received_bytes: port.came_bytes,
             sent: port.left,
             sent_bytes: port.left_bytes,
-            lost: vec![(NO_ROOM, port.no_room)],
+            lost: [(NO_ROOM, port.no_room)]
+                .into_iter()
+                .chain(counts.outside.reasons().filter(|_| at == 0))
+                .collect(),
             overflowed: if at == 0 { lost } else { 0 },
         })
         .collect()
+    }
+
+    /// Does something with the tables whose entries come from outside.
+    fn on_tables<T>(&self, does: impl FnOnce(&mut Tables) -> Result<T, ChangeError>) -> Result<T, String> {
+        // A change is done, or it is not: a thread that died in one left what was.
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *entries {
+            Some(tables) => does(tables).map_err(|error| error.to_string()),
+            None => Err("the run has ended".to_owned()),
+        }
     }
 
     fn publish(&self, writers: &mut [CoreWriter]) {
@@ -224,6 +241,19 @@ impl Controlled for Running {
             Request::Stop => {
                 self.progress.stop.store(true, Ordering::Relaxed);
                 Answer::done()
+            }
+            Request::Table { line } => match self.on_tables(|tables| tables.change(&line)) {
+                Ok(()) => Answer::done(),
+                Err(why) => Answer::refused(why),
+            },
+            Request::Tables { name, most } => {
+                match self.on_tables(|tables| tables.list(name.as_deref(), most.min(MEMBERS_MAX))) {
+                    Ok(all) => Answer {
+                        tables: Some(all.into_iter().map(TableListing::from).collect()),
+                        ..Answer::done()
+                    },
+                    Err(why) => Answer::refused(why),
+                }
             }
             Request::Reload { .. } => not(NO_RELOAD),
             Request::Cores { .. } => not("a program in the kernel has the CPUs that it was started with"),

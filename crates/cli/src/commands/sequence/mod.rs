@@ -1,4 +1,6 @@
-//! `paceline sequence`: a capture as the cores of a replicated chain get it, one file for each.
+//! `paceline sequence`: a capture as the cores of a replicated chain, or of a program in P4, get it, one file for each.
+
+mod sequenced;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,23 +10,27 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use engine::report::TimeRanBack;
 use engine::strategies::SCR;
-use engine::{Chain, ChecksumSample, Checksums, Plan, Progress, Registry, Sequenced, Sequencing};
+use engine::{ChecksumSample, Checksums, Plan, Progress, Registry, Sequenced, Sequencing};
 use io::capture::{CaptureError, CaptureReader, CaptureWriter};
 use schemars::JsonSchema;
 use serde::Serialize;
 use wire::LinkType;
 
-use crate::args::HistoryVersionArg;
+use xdp::Strategy;
+
+use self::sequenced::{Form, OfProgram, Sequencer};
+use crate::args::{HistoryVersionArg, PortOf, Ports, read_program};
 use crate::explain::Code;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::input::{open_capture, read_chain, tell_remarks};
+use crate::object::compile;
 use crate::output::{self, Reports, count, plural};
 use crate::progress::{Bar, interruptible};
 
 #[derive(Args)]
 pub struct SequenceArgs {
-    /// The chain whose functions need the history, TOML
-    #[arg(value_name = "CHAIN.toml")]
+    /// The chain whose functions need the history, TOML; or a program in P4, for --backend xdp
+    #[arg(value_name = "CHAIN.toml|PROGRAM.p4")]
     pub chain: PathBuf,
     /// The capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input
     #[arg(long, value_name = "IN")]
@@ -36,12 +42,18 @@ pub struct SequenceArgs {
     /// early, packets are left in core-00.pcap.partial and so on
     #[arg(long, value_name = "DIR")]
     pub out_dir: PathBuf,
-    /// What items of history hold [default: 2 where the chain can have it, else 1]
+    /// What items of history hold [default: 2 where the chain can have it, else 1; of a program 3]
     #[arg(long, value_enum, value_name = "VERSION")]
     pub history_version: Option<HistoryVersionArg>,
     /// What the hashes in the items are seeded with, version 2, so that files can be written again [default: drawn]
     #[arg(long, value_name = "N")]
     pub table_seed: Option<u64>,
+    /// With a program in P4, the port that packets come in by, all but those of --port-of
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..511))]
+    pub port: u16,
+    /// With a program in P4, the port of the packets from a source, as `paceline p4 run` has it
+    #[arg(long, value_name = "SOURCE=PORT")]
+    pub port_of: Vec<PortOf>,
     /// Put an Ethernet header before the history, for cards and tools that look for one
     #[arg(long)]
     pub ethernet: bool,
@@ -55,22 +67,24 @@ pub struct SequenceArgs {
 pub struct Sequence {
     /// Version of Paceline.
     paceline: &'static str,
-    /// Name of the chain whose history the packets carry.
+    /// Name of the chain, or of the program, whose history the packets carry.
     chain: String,
     /// Packets, each of which is in one file.
     packets: u64,
     /// Their bytes on the wire, without history.
     bytes: u64,
-    /// Version of the history format, `docs/history-format.md`: 1 holds headers, 2 what functions read of them.
+    /// Version of the history format, `docs/history-format.md`: 1 holds headers, 2 what functions read of them, 3 fields of a program.
     history_version: u8,
-    /// Bytes of an item of history, its time stamp included.
+    /// Bytes of an item of history, its time stamp included, if it has one.
     item_bytes: usize,
     /// Items before each packet: one less than cores.
     ring_items: usize,
     /// Bytes before each packet.
     prefix_bytes: usize,
-    /// Whether checksums were verified, and why. Packets with wrong ones are malformed for all cores then.
-    checksums: ChecksumSample,
+    /// Whether checksums were verified, and why. Packets with wrong ones are malformed for all cores then. Absent of a program, which
+    /// verifies what it wants to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checksums: Option<ChecksumSample>,
     /// Whether an Ethernet header is before the history.
     ethernet: bool,
     /// The file of each core. They end with a flush, which is not counted.
@@ -95,41 +109,77 @@ struct SequenceFile {
 }
 
 pub fn command(args: &SequenceArgs, registry: &Registry) -> Result<ExitCode, Failure> {
-    let mut chain = read_chain(&args.chain, registry)?;
-    chain.table_seed = args.table_seed.unwrap_or(chain.table_seed);
     let mut reader = open_capture(&args.pcap)?;
-    // As `run` does: cores are told which are wrong.
-    let checksums = chain.checksums.decide(&mut reader);
-    chain.checksums = Checksums::decided(&checksums);
-    // What cannot be replicated needs no history.
-    Plan::new(&chain, SCR, args.cores).map_err(Failure::usage)?;
-    let version = args.history_version.map_or(chain.history_version(), HistoryVersionArg::version);
-    let sequencing =
-        Sequencing::with_version(&chain, version, args.cores, args.ethernet).map_err(Failure::usage)?;
+    let (name, sequencer, checksums) = match args.chain.extension().is_some_and(|extension| extension == "p4")
+    {
+        true => of_program(args)?,
+        false => of_chain(args, &mut reader, registry)?,
+    };
     let paths = paths(args)?;
     let reports = Reports::open(&[], None, args.json.as_deref())?;
     let files = paths.into_iter().map(CoreFile::create).collect::<Result<_, _>>()?;
-    let mut job = Job { sequencing, files, packets: 0, bytes: 0, checksums };
+    let mut job = Job { sequencer, files, packets: 0, bytes: 0, checksums };
 
     let progress = interruptible(None);
-    let bar = Bar::new(&chain.name, reader.size_bytes());
+    let bar = Bar::new(&name, reader.size_bytes());
     let end = job.sequence(&mut reader, &progress, &bar);
     drop(bar);
     tell_remarks(&reader);
     let end = match end {
         Err(Failed::Write(error)) => return Err(Failure::usage(error)),
+        Err(Failed::Refused(refused)) => return Err(refused),
         Ok(()) => End::Complete,
         Err(Failed::Stopped) => End::Stopped,
         Err(Failed::Input(error)) if job.packets == 0 => return Err(Failure::usage(error)),
         Err(Failed::Input(error)) => End::Input(error),
     };
-    let sequence = job.finish(&chain, args.ethernet, &end)?;
+    let sequence = job.finish(name, args.ethernet, &end)?;
     reports.write(&sequence, &render(&sequence))?;
     match end {
         End::Complete => Ok(ExitCode::SUCCESS),
         End::Stopped => Ok(ExitCode::from(INTERRUPTED)),
         End::Input(error) => Err(Failure::cut_short(error)),
     }
+}
+
+/// What is sequenced for, by its name, what does it, and what was made of the packets' checksums.
+type Prepared = (String, Box<dyn Sequencer>, Option<ChecksumSample>);
+
+fn of_chain(
+    args: &SequenceArgs,
+    reader: &mut CaptureReader,
+    registry: &Registry,
+) -> Result<Prepared, Failure> {
+    if args.port != 0 || !args.port_of.is_empty() {
+        return Err(Failure::usage(
+            "--port and --port-of are for programs in P4\nLeave them out: packets of a chain have no ports.",
+        ));
+    }
+    let mut chain = read_chain(&args.chain, registry)?;
+    chain.table_seed = args.table_seed.unwrap_or(chain.table_seed);
+    // As `run` does: cores are told which are wrong.
+    let checksums = chain.checksums.decide(reader);
+    chain.checksums = Checksums::decided(&checksums);
+    // What cannot be replicated needs no history.
+    Plan::new(&chain, SCR, args.cores).map_err(Failure::usage)?;
+    let version = args.history_version.map_or(chain.history_version(), HistoryVersionArg::version);
+    let sequencing =
+        Sequencing::with_version(&chain, version, args.cores, args.ethernet).map_err(Failure::usage)?;
+    Ok((chain.name, Box::new(sequencing), Some(checksums)))
+}
+
+fn of_program(args: &SequenceArgs) -> Result<Prepared, Failure> {
+    if args.history_version.is_some() || args.table_seed.is_some() {
+        return Err(Failure::usage(
+            "--history-version and --table-seed are for chains\nLeave them out: a program in P4 has version 3, without hashes.",
+        ));
+    }
+    let program = read_program(&args.chain, &[], &[])?;
+    let compiled = compile(&program, Strategy::Scr)?;
+    let sequencing =
+        xdp::sequencing::Sequencing::new(&compiled, args.cores, args.ethernet).map_err(Failure::usage)?;
+    let ports = Ports::new(args.port, &args.port_of)?;
+    Ok((program.name, Box::new(OfProgram { sequencing, ports }), None))
 }
 
 /// Which files to write. The folder is made if it is not there, and must not have files for more cores, which
@@ -157,11 +207,11 @@ fn paths(args: &SequenceArgs) -> Result<Vec<PathBuf>, Failure> {
 }
 
 struct Job {
-    sequencing: Sequencing,
+    sequencer: Box<dyn Sequencer>,
     files: Vec<CoreFile>,
     packets: u64,
     bytes: u64,
-    checksums: ChecksumSample,
+    checksums: Option<ChecksumSample>,
 }
 
 struct CoreFile {
@@ -181,6 +231,7 @@ impl CoreFile {
 enum Failed {
     Input(CaptureError),
     Write(CaptureError),
+    Refused(Failure),
     Stopped,
 }
 
@@ -197,7 +248,7 @@ impl Job {
                 return Err(Failed::Stopped);
             }
             let bytes = u64::from(record.wire_len);
-            let Sequenced { core, record, .. } = self.sequencing.next(&record);
+            let Sequenced { core, record, .. } = self.sequencer.next(&record).map_err(Failed::Refused)?;
             let file = &mut self.files[core];
             file.writer.write(record.time_ns, record.wire_len, record.data).map_err(Failed::Write)?;
             file.packets += 1;
@@ -207,17 +258,16 @@ impl Job {
             progress.read_bytes.store(reader.position_bytes(), Ordering::Relaxed);
         }
         for (core, file) in self.files.iter_mut().enumerate() {
-            let Sequenced { record, .. } = self.sequencing.flush(core);
+            let Sequenced { record, .. } = self.sequencer.flush(core);
             file.writer.write(record.time_ns, record.wire_len, record.data).map_err(Failed::Write)?;
         }
         Ok(())
     }
 
     /// Gives the files their names if they are whole; else leaves what was written beside them.
-    fn finish(self, chain: &Chain, ethernet: bool, end: &End) -> Result<Sequence, Failure> {
-        let ran_back = self.sequencing.ran_back();
-        let (item_bytes, prefix_bytes) = (self.sequencing.item_bytes(), self.sequencing.prefix_bytes());
-        let (version, ring_items) = (self.sequencing.version(), self.sequencing.cores() - 1);
+    fn finish(self, name: String, ethernet: bool, end: &End) -> Result<Sequence, Failure> {
+        let ran_back = self.sequencer.ran_back();
+        let Form { version, item_bytes, ring_items, prefix_bytes } = self.sequencer.form();
         let complete = matches!(end, End::Complete);
         let mut files = Vec::new();
         for (core, CoreFile { path, mut writer, packets }) in self.files.into_iter().enumerate() {
@@ -242,10 +292,10 @@ impl Job {
         };
         Ok(Sequence {
             paceline: env!("CARGO_PKG_VERSION"),
-            chain: chain.name.clone(),
+            chain: name,
             packets: self.packets,
             bytes: self.bytes,
-            history_version: version as u8,
+            history_version: version,
             item_bytes,
             ring_items,
             prefix_bytes,
@@ -272,7 +322,9 @@ fn render(sequence: &Sequence) -> String {
         sequence.item_bytes,
         if sequence.ethernet { ", and an Ethernet header" } else { "" },
     );
-    text += &format!("checksums: {}\n", sequence.checksums.describe());
+    if let Some(checksums) = &sequence.checksums {
+        text += &format!("checksums: {}\n", checksums.describe());
+    }
     if let Some(error) = &sequence.error {
         text += &format!("INCOMPLETE, older files are left as they were: {error}\n");
     }
