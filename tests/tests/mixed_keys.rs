@@ -20,7 +20,16 @@ use wire::{Fields, Headers};
 const CORES: [usize; 4] = [1, 2, 4, 8];
 
 fn verify_rss(chain: &Chain, capture: &Path, cores: usize) -> Verified {
-    let plan = Plan::new(chain, RSS, cores).expect("shardable");
+    verify_with_auxiliary_tables(true, chain, capture, cores)
+}
+
+fn verify_with_auxiliary_tables(
+    has_auxiliary_tables: bool,
+    chain: &Chain,
+    capture: &Path,
+    cores: usize,
+) -> Verified {
+    let plan = Plan { has_auxiliary_tables, ..Plan::new(chain, RSS, cores).expect("shardable") };
     assert!(!plan.shared.is_empty(), "{}", chain.name);
     verify(chain, &plan, &|| CaptureReader::open(capture), &Progress::default()).expect("runs")
 }
@@ -71,6 +80,16 @@ use = \"conntrack\"
 use = \"flow-statistics\"
 idle_ms = 500
 ";
+
+/// Every packet searches what all cores share.
+#[test]
+fn without_auxiliary_tables_what_is_promised_holds() {
+    let chain = chain(&BUSY.replace("ACTION", ""), &stock::registry());
+    for capture in captures() {
+        let verified = verify_with_auxiliary_tables(false, &chain, &capture, 4);
+        assert!(verified.holds(), "over {}: {verified:#?}", capture.display());
+    }
+}
 
 #[test]
 fn busy_states() {

@@ -23,7 +23,7 @@ pub struct Machine {
     pub kernel: String,
     /// How memory is backed: the mode of transparent huge pages.
     pub huge_pages: String,
-    /// How near to the core tables have cache lines brought: `near` or `far`.
+    /// How near to the core tables have cache lines brought: `near`, `far` or `off`.
     pub prefetches: &'static str,
 }
 
@@ -42,6 +42,7 @@ impl Machine {
             prefetches: match Reach::here() {
                 Reach::Near => "near",
                 Reach::Far => "far",
+                Reach::Off => "off",
             },
         }
     }
@@ -60,9 +61,10 @@ pub fn prefer_prefetches() -> Result<(), Failure> {
     let reach = match value.to_str() {
         Some("near") => Reach::Near,
         Some("far") => Reach::Far,
+        Some("off") => Reach::Off,
         _ => {
             return Err(Failure::usage(format!(
-                "the environment variable {PREFETCH} is {value:?}; write near or far, or leave it out"
+                "the environment variable {PREFETCH} is {value:?}; write near, far or off, or leave it out"
             )));
         }
     };

@@ -24,6 +24,8 @@ pub struct MemoryPort {
     round_ns: u64,
     pool: Pool,
     stop: Arc<AtomicBool>,
+    /// Packets that are received at a time, at most.
+    at_once: usize,
     /// Frames that came back, forwarded and other.
     forwarded: u64,
 }
@@ -56,7 +58,22 @@ impl MemoryPort {
     }
 
     fn assembled(round_ns: u64, packets: Packets, pool: Pool, stop: Arc<AtomicBool>) -> MemoryPort {
-        MemoryPort { round_ns, next: 0, received: 0, rounds: 0, pool, packets, stop, forwarded: 0 }
+        MemoryPort {
+            round_ns,
+            next: 0,
+            received: 0,
+            rounds: 0,
+            pool,
+            packets,
+            stop,
+            at_once: usize::MAX,
+            forwarded: 0,
+        }
+    }
+
+    /// Has at most `packets` received at a time, at least one: batches are no larger.
+    pub fn at_once(self, packets: usize) -> MemoryPort {
+        MemoryPort { at_once: packets.max(1), ..self }
     }
 
     /// Packets that were sent forward.
@@ -94,7 +111,7 @@ impl Port for MemoryPort {
         if self.stop.load(Ordering::Relaxed) {
             return Received::End;
         }
-        let mut wanted = max.min(self.pool.free());
+        let mut wanted = max.min(self.at_once).min(self.pool.free());
         while wanted > 0 {
             let count = wanted.min(self.packets.len() - self.next);
             self.arrive(count, frames);

@@ -13,12 +13,21 @@ pub enum Reach {
     Near,
     /// Into the second level and those behind it: `prefetcht1` of x86-64.
     Far,
+    /// Not at all: to measure what prefetches are worth.
+    Off,
 }
 
 /// Set by [`Reach::prefer`], or else by the first question.
 static REACH: OnceLock<Reach> = OnceLock::new();
 
 impl Reach {
+    /// [`Reach::Near`], as [`prefetch_lines_to`] takes it.
+    pub const NEAR: u8 = Reach::Near as u8;
+    /// [`Reach::Far`], as [`prefetch_lines_to`] takes it.
+    pub const FAR: u8 = Reach::Far as u8;
+    /// [`Reach::Off`], as [`prefetch_lines_to`] takes it.
+    pub const OFF: u8 = Reach::Off as u8;
+
     /// What tables of this process ask with: that of [`Reach::prefer`], else that with which a processor of this family was faster.
     pub fn here() -> Reach {
         *REACH.get_or_init(|| Reach::of_family(family()))
@@ -72,17 +81,26 @@ fn family() -> Option<Family> {
     None
 }
 
-/// Asks for the `lines` cache lines from `at` on, to be read or written soon, as near as `NEAR` says: see [`Reach`]. No
+/// Asks for the `lines` cache lines from `at` on, to be read or written soon, as near as `REACH` says: see [`Reach`]. No
 /// effect but on time, wherever it points.
 #[inline(always)]
 #[allow(unsafe_code)]
-pub fn prefetch_lines_to<const NEAR: bool>(at: *const u8, lines: usize) {
+pub fn prefetch_lines_to<const REACH: u8>(at: *const u8, lines: usize) {
+    if REACH == Reach::OFF {
+        return;
+    }
     #[cfg(target_arch = "x86_64")]
     for line in 0..lines {
         use core::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
         let at = at.wrapping_add(line * LINE_BYTES).cast();
         // SAFETY: a prefetch has no architectural effect, whatever the address.
-        unsafe { if NEAR { _mm_prefetch::<_MM_HINT_T0>(at) } else { _mm_prefetch::<_MM_HINT_T1>(at) } };
+        unsafe {
+            if REACH == Reach::NEAR {
+                _mm_prefetch::<_MM_HINT_T0>(at)
+            } else {
+                _mm_prefetch::<_MM_HINT_T1>(at)
+            }
+        };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (at, lines);
@@ -92,7 +110,7 @@ pub fn prefetch_lines_to<const NEAR: bool>(at: *const u8, lines: usize) {
 /// wherever it points.
 #[inline(always)]
 pub fn prefetch_lines(at: *const u8, lines: usize) {
-    prefetch_lines_to::<false>(at, lines);
+    prefetch_lines_to::<{ Reach::FAR }>(at, lines);
 }
 
 /// Asks for the line that `at` points to. No effect but on time, wherever it points.

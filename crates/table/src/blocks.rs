@@ -566,8 +566,8 @@ impl<K: FlowKey> Blocks<K> {
 
     /// Asks for the lines that a step of the flow will touch.
     #[inline]
-    pub(crate) fn prefetch<const NEAR: bool>(&self, block: u32) {
-        self.lines_ahead().prefetch::<NEAR>(block);
+    pub(crate) fn prefetch<const REACH: u8>(&self, block: u32) {
+        self.lines_ahead().prefetch::<REACH>(block);
     }
 
     /// Where the lines are that steps touch, for many blocks: read once, and not once a block.
@@ -591,15 +591,15 @@ pub(crate) struct LinesAhead {
 impl LinesAhead {
     /// Asks for the lines that a step of the flow will touch.
     #[inline(always)]
-    pub(crate) fn prefetch<const NEAR: bool>(self, block: u32) {
+    pub(crate) fn prefetch<const REACH: u8>(self, block: u32) {
         let begin = self.blocks.wrapping_add(block as usize * self.stride);
         // Nearly all blocks have one line or two.
-        prefetch_lines_to::<NEAR>(begin, 1);
+        prefetch_lines_to::<REACH>(begin, 1);
         if self.lines > 1 {
-            prefetch_lines_to::<NEAR>(begin.wrapping_add(LINE_BYTES), 1);
+            prefetch_lines_to::<REACH>(begin.wrapping_add(LINE_BYTES), 1);
         }
         if self.lines > 2 {
-            prefetch_lines_to::<NEAR>(begin.wrapping_add(2 * LINE_BYTES), self.lines - 2);
+            prefetch_lines_to::<REACH>(begin.wrapping_add(2 * LINE_BYTES), self.lines - 2);
         }
     }
 }

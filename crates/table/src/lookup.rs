@@ -99,14 +99,15 @@ impl<K: FlowKey> FlowTable<K> {
     #[inline]
     pub fn ask(&self, packets: u64, wanted: &[Wanted]) {
         match Reach::here() {
-            Reach::Near => self.ask_to::<true>(packets, wanted),
-            Reach::Far => self.ask_to::<false>(packets, wanted),
+            Reach::Near => self.ask_to::<{ Reach::NEAR }>(packets, wanted),
+            Reach::Far => self.ask_to::<{ Reach::FAR }>(packets, wanted),
+            Reach::Off => self.ask_to::<{ Reach::OFF }>(packets, wanted),
         }
     }
 
     #[inline(always)]
-    fn ask_to<const NEAR: bool>(&self, packets: u64, wanted: &[Wanted]) {
-        let ask = |wanted: &Wanted| self.prefetch_bucket_to::<NEAR>(wanted.hash());
+    fn ask_to<const REACH: u8>(&self, packets: u64, wanted: &[Wanted]) {
+        let ask = |wanted: &Wanted| self.prefetch_bucket_to::<REACH>(wanted.hash());
         match count_of_first(packets) {
             Some(count) => wanted[..count].iter().for_each(ask),
             None => bits(packets).for_each(|packet| ask(&wanted[packet])),
@@ -117,21 +118,17 @@ impl<K: FlowKey> FlowTable<K> {
     #[inline]
     pub fn candidates(&self, packets: u64, wanted: &[Wanted], slots: &mut [Slot; BATCH_MAX]) {
         match Reach::here() {
-            Reach::Near => self.candidates_to::<true>(packets, wanted, slots),
-            Reach::Far => self.candidates_to::<false>(packets, wanted, slots),
+            Reach::Near => self.candidates_to::<{ Reach::NEAR }>(packets, wanted, slots),
+            Reach::Far => self.candidates_to::<{ Reach::FAR }>(packets, wanted, slots),
+            Reach::Off => self.candidates_to::<{ Reach::OFF }>(packets, wanted, slots),
         }
     }
 
     #[inline(always)]
-    fn candidates_to<const NEAR: bool>(
-        &self,
-        packets: u64,
-        wanted: &[Wanted],
-        slots: &mut [Slot; BATCH_MAX],
-    ) {
+    fn candidates_to<const REACH: u8>(&self, packets: u64, wanted: &[Wanted], slots: &mut [Slot; BATCH_MAX]) {
         let lines_ahead = self.blocks.lines_ahead();
         each(packets, wanted, slots, |_, wanted, slot| {
-            *slot = self.candidate_among::<NEAR>(wanted.hash(), lines_ahead);
+            *slot = self.candidate_among::<REACH>(wanted.hash(), lines_ahead);
         });
     }
 
@@ -196,28 +193,29 @@ impl<K: FlowKey> FlowTable<K> {
     #[inline(always)]
     pub fn candidate(&self, hash: u32) -> Slot {
         match Reach::here() {
-            Reach::Near => self.candidate_to::<true>(hash),
-            Reach::Far => self.candidate_to::<false>(hash),
+            Reach::Near => self.candidate_to::<{ Reach::NEAR }>(hash),
+            Reach::Far => self.candidate_to::<{ Reach::FAR }>(hash),
+            Reach::Off => self.candidate_to::<{ Reach::OFF }>(hash),
         }
     }
 
     /// As [`FlowTable::candidate`], for loops that were chosen by [`Reach::here`](memory::Reach::here).
     #[inline(always)]
-    pub fn candidate_to<const NEAR: bool>(&self, hash: u32) -> Slot {
-        self.candidate_among::<NEAR>(hash, self.blocks.lines_ahead())
+    pub fn candidate_to<const REACH: u8>(&self, hash: u32) -> Slot {
+        self.candidate_among::<REACH>(hash, self.blocks.lines_ahead())
     }
 
     #[inline(always)]
-    fn candidate_among<const NEAR: bool>(&self, hash: u32, lines_ahead: LinesAhead) -> Slot {
+    fn candidate_among<const REACH: u8>(&self, hash: u32, lines_ahead: LinesAhead) -> Slot {
         let primary = self.primary(hash);
         let bucket = &self.buckets[primary];
         if let Some(block) = bucket.first_match(tag(hash)) {
-            lines_ahead.prefetch::<NEAR>(block);
+            lines_ahead.prefetch::<REACH>(block);
             return Slot(block);
         }
         if bucket.spilled() > 0 {
             let alternate = &self.buckets[self.alternate(primary, tag(hash))];
-            prefetch_lines_to::<NEAR>((&raw const *alternate).cast(), 1);
+            prefetch_lines_to::<REACH>((&raw const *alternate).cast(), 1);
         }
         Slot::NONE
     }

@@ -12,22 +12,23 @@ impl<K: FlowKey> FlowTable<K> {
     #[inline(always)]
     pub fn prefetch_bucket(&self, hash: u32) {
         match Reach::here() {
-            Reach::Near => self.prefetch_bucket_to::<true>(hash),
-            Reach::Far => self.prefetch_bucket_to::<false>(hash),
+            Reach::Near => self.prefetch_bucket_to::<{ Reach::NEAR }>(hash),
+            Reach::Far => self.prefetch_bucket_to::<{ Reach::FAR }>(hash),
+            Reach::Off => self.prefetch_bucket_to::<{ Reach::OFF }>(hash),
         }
     }
 
     /// As [`FlowTable::prefetch_bucket`], for loops that were chosen by [`Reach::here`](memory::Reach::here).
     #[inline(always)]
-    pub fn prefetch_bucket_to<const NEAR: bool>(&self, hash: u32) {
-        prefetch_lines_to::<NEAR>(self.buckets.as_ptr().wrapping_add(self.primary(hash)).cast(), 1);
+    pub fn prefetch_bucket_to<const REACH: u8>(&self, hash: u32) {
+        prefetch_lines_to::<REACH>(self.buckets.as_ptr().wrapping_add(self.primary(hash)).cast(), 1);
     }
 
     /// Takes the place of the first pass for a packet that comes with the number of its flow's block: asks for that
     /// block, for loops that were chosen by [`Reach::here`](memory::Reach::here). There need be no such block.
     #[inline(always)]
-    pub fn prefetch_block_to<const NEAR: bool>(&self, said: Slot) {
-        self.blocks.prefetch::<NEAR>(said.0);
+    pub fn prefetch_block_to<const REACH: u8>(&self, said: Slot) {
+        self.blocks.prefetch::<REACH>(said.0);
     }
 
     /// Asks for the line of the bucket of a block's flow, if one has it.

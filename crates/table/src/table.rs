@@ -9,7 +9,7 @@ use crate::error::OutOfMemory;
 use crate::slot::Slot;
 use crate::watermark::Watermark;
 use memory::Array;
-use memory::LINE_BYTES;
+use memory::{LINE_BYTES, Reach};
 
 /// The most flows that one table holds: block indices and bucket numbers fit in 32 bits with room.
 pub const MAX_FLOWS: usize = 1 << 26;
@@ -493,7 +493,7 @@ impl<K: FlowKey> FlowTable<K> {
         }
         // Those of the next time: there by then, and not waited for.
         for block in self.hand..(self.hand + least as u32).min(self.used) {
-            self.blocks.prefetch::<false>(block);
+            self.blocks.prefetch::<{ Reach::FAR }>(block);
         }
     }
 
@@ -633,7 +633,7 @@ impl<K: FlowKey> FlowTable<K> {
             std::array::from_fn(|i| if i < count { self.next_candidate() } else { 0 });
         if self.when_full == WhenFull::EvictOldest {
             // They lie all over the table: their misses overlap.
-            candidates.iter().for_each(|block| self.blocks.prefetch::<false>(*block));
+            candidates.iter().for_each(|block| self.blocks.prefetch::<{ Reach::FAR }>(*block));
         }
         for block in candidates.into_iter().take(count) {
             let deadline_ns = self.blocks.lives_until(block);

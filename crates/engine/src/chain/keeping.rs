@@ -19,6 +19,8 @@ pub(crate) enum Keeping<'a> {
     /// All cores share the states of these functions.
     Shared {
         functions: &'a [usize],
+        /// Whether a flow's block keeps where the shared state is.
+        has_auxiliary_tables: bool,
         /// Whether what passes is to be collected.
         is_watched: bool,
         /// Where tables note what they turn away, if they are to.
@@ -55,7 +57,9 @@ impl Keeping<'_> {
     pub(crate) fn noting(self, to: &Arc<Notes>) -> Self {
         let notes = Some(Arc::clone(to));
         match self {
-            Keeping::Shared { functions, is_watched, .. } => Keeping::Shared { functions, is_watched, notes },
+            Keeping::Shared { functions, has_auxiliary_tables, is_watched, .. } => {
+                Keeping::Shared { functions, has_auxiliary_tables, is_watched, notes }
+            }
             Keeping::Striped { is_watched, .. } => Keeping::Striped { is_watched, notes },
             other => other,
         }

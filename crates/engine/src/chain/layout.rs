@@ -58,8 +58,9 @@ impl Chain {
                     let pool = pools[index].next().expect("a pool for each core");
                     let function = &self.functions[index].function;
                     group = Some(match (keeping, &shared[index]) {
-                        (Keeping::Shared { is_watched, .. }, Some(shared)) => {
-                            function.join_sharing(group, spec, pool, &shared.on(core, *is_watched))
+                        (Keeping::Shared { has_auxiliary_tables, is_watched, .. }, Some(shared)) => {
+                            let on = shared.on(core, *has_auxiliary_tables, *is_watched);
+                            function.join_sharing(group, spec, pool, &on)
                         }
                         (Keeping::Followed { functions, ends, .. }, _) if functions.contains(&index) => {
                             function.follow(spec, pool, ends)
@@ -90,7 +91,8 @@ impl Chain {
 
     /// Bytes of the tables of `cores` cores that share the states of the functions `shared`, by index.
     pub fn table_bytes(&self, cores: usize, shared: &[usize]) -> u64 {
-        let keeping = Keeping::Shared { functions: shared, is_watched: false, notes: None };
+        let keeping =
+            Keeping::Shared { functions: shared, has_auxiliary_tables: true, is_watched: false, notes: None };
         let bytes = |range: Range<usize>| {
             let mut size = GroupSize::new();
             for index in range.clone() {

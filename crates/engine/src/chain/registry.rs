@@ -461,7 +461,7 @@ impl<F: NetworkFunction> Function for Configured<F> {
         let states = Arc::clone(&shared.states.0).downcast().expect("made by this function's `share`");
         GroupBuilder::with_member(group, |builder: &mut KeyGroupBuilder<FiveTuple>| {
             let part = builder.layout.add();
-            Box::new(SharedMember::<F>::new(stepper, part, states, shared.core, shared.is_watched))
+            Box::new(SharedMember::<F>::new(stepper, part, states, shared))
         })
     }
 

@@ -19,8 +19,8 @@ use crate::store::stateless::StatelessGroup;
 pub struct Shared(pub(crate) Arc<dyn Any + Send + Sync>);
 
 impl Shared {
-    pub(crate) fn on(&self, core: usize, is_watched: bool) -> SharedOn {
-        SharedOn { states: self.clone(), core, is_watched }
+    pub(crate) fn on(&self, core: usize, has_auxiliary_table: bool, is_watched: bool) -> SharedOn {
+        SharedOn { states: self.clone(), core, has_auxiliary_table, is_watched }
     }
 }
 
@@ -28,6 +28,8 @@ impl Shared {
 pub struct SharedOn {
     pub(crate) states: Shared,
     pub(crate) core: usize,
+    /// Whether a flow's block keeps where the state is.
+    pub(crate) has_auxiliary_table: bool,
     /// Whether what passes is to be collected.
     pub(crate) is_watched: bool,
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use io::Port;
 use nf::FlowKey;
-use table::{FlowTable, Layout, OutOfMemory, Slot, Watermark, WhenFull};
+use table::{FlowTable, Layout, OutOfMemory, Reach, Slot, Watermark, WhenFull};
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
@@ -123,7 +123,9 @@ impl<K: FlowKey> KeyGroup<K> {
             bits(packets).for_each(|packet| self.one(packet, batch, port));
             return laps.lap(Lap::OneByOne, batch);
         }
-        self.each_member(batch, port, |member, steps| member.prefetch(packets, steps));
+        if Reach::here() != Reach::Off {
+            self.each_member(batch, port, |member, steps| member.prefetch(packets, steps));
+        }
         laps.lap(Lap::Locate, batch);
         if self.in_order {
             for (run, miss) in runs_between_misses(packets, hits) {

@@ -30,12 +30,13 @@ impl<K: FlowKey> KeyGroup<K> {
         batch: &Batch,
     ) -> u64 {
         match Reach::here() {
-            Reach::Near => self.locate_in_to::<true>(by_shard, parts, said, batch),
-            Reach::Far => self.locate_in_to::<false>(by_shard, parts, said, batch),
+            Reach::Near => self.locate_in_to::<{ Reach::NEAR }>(by_shard, parts, said, batch),
+            Reach::Far => self.locate_in_to::<{ Reach::FAR }>(by_shard, parts, said, batch),
+            Reach::Off => self.locate_in_to::<{ Reach::OFF }>(by_shard, parts, said, batch),
         }
     }
 
-    fn locate_in_to<const NEAR: bool>(
+    fn locate_in_to<const REACH: u8>(
         &mut self,
         by_shard: &mut TablesByShard<K>,
         parts: &Parts,
@@ -49,7 +50,7 @@ impl<K: FlowKey> KeyGroup<K> {
             located.find_keys::<K>(packets, batch, hash);
             for packet in bits(packets) {
                 let hash = located.wanted[packet].hash();
-                by_shard.table(parts.of(packet)).prefetch_bucket_to::<NEAR>(hash);
+                by_shard.table(parts.of(packet)).prefetch_bucket_to::<REACH>(hash);
             }
         };
         ask(located, batch.live & !said);
@@ -67,7 +68,7 @@ impl<K: FlowKey> KeyGroup<K> {
         ask(located, wrong);
         for packet in bits(batch.live & !right) {
             let hash = located.wanted[packet].hash();
-            located.slots[packet] = by_shard.table(parts.of(packet)).candidate_to::<NEAR>(hash);
+            located.slots[packet] = by_shard.table(parts.of(packet)).candidate_to::<REACH>(hash);
         }
         by_shard.said.wrong |= wrong;
         right
@@ -122,20 +123,21 @@ impl<K> TablesByShard<K> {
     {
         self.said.note(&references[..frames.len()], group);
         match Reach::here() {
-            Reach::Near => self.ask_for_said::<true>(frames),
-            Reach::Far => self.ask_for_said::<false>(frames),
+            Reach::Near => self.ask_for_said::<{ Reach::NEAR }>(frames),
+            Reach::Far => self.ask_for_said::<{ Reach::FAR }>(frames),
+            Reach::Off => self.ask_for_said::<{ Reach::OFF }>(frames),
         }
     }
 
     #[inline(always)]
-    fn ask_for_said<const NEAR: bool>(&self, frames: &[Frame])
+    fn ask_for_said<const REACH: u8>(&self, frames: &[Frame])
     where
         K: FlowKey,
     {
         let TablesByShard { said, tables, splits, .. } = self;
         for packet in bits(said.packets) {
             if let Some(shard_table) = &tables[part_of(frames[packet].entry, splits)] {
-                shard_table.table.prefetch_block_to::<NEAR>(said.slots[packet]);
+                shard_table.table.prefetch_block_to::<REACH>(said.slots[packet]);
             }
         }
     }

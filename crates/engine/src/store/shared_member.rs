@@ -17,6 +17,7 @@ use crate::path::packets::bits;
 use crate::path::portion::Portion;
 use crate::path::step::Stepper;
 use crate::path::turned_away::{Notes, Noting};
+use crate::store::build::SharedOn;
 use crate::store::function::hash_state;
 use crate::store::member::{Block, Member, Steps};
 use crate::store::passed;
@@ -35,6 +36,8 @@ pub(crate) struct SharedMember<F: NetworkFunction> {
     states: Arc<SharedStates<F>>,
     /// This core's number; core 0 speaks for the states.
     core: usize,
+    /// Whether references are kept: what the auxiliary tables are worth is measured without.
+    keeps_references: bool,
     /// What waits for a block.
     waiting: Option<Waiting>,
     passed: Option<Passed<F::Key>>,
@@ -59,11 +62,20 @@ impl<F: NetworkFunction> SharedMember<F> {
         stepper: Stepper<F>,
         part: Part<Slot>,
         states: Arc<SharedStates<F>>,
-        core: usize,
-        is_watched: bool,
+        on: &SharedOn,
     ) -> Self {
-        let passed = is_watched.then(HashMap::new);
-        SharedMember { stepper, part, states, core, waiting: None, passed, noting: None }
+        let passed = on.is_watched.then(HashMap::new);
+        let keeps_references = on.has_auxiliary_table;
+        SharedMember {
+            stepper,
+            part,
+            states,
+            core: on.core,
+            keeps_references,
+            waiting: None,
+            passed,
+            noting: None,
+        }
     }
 
     pub(crate) fn states(&self) -> &SharedStates<F> {
@@ -113,7 +125,7 @@ impl<F: NetworkFunction> SharedMember<F> {
             return (self.without_room(packet, meta, batch), None);
         };
         let (verdict, deadline_ns) = self.step(state, meta, packet, batch);
-        if deadline_ns == 0 {
+        if deadline_ns == 0 || !self.keeps_references {
             self.states.release(state);
             return (verdict, None);
         }

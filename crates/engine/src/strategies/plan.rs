@@ -237,6 +237,9 @@ pub struct Plan {
     /// Functions, by index in the chain, whose states all cores share: under `shared` all that have any; else
     /// those whose keys no hash keeps on one core, see [`nf::WhenShared`], which for most chains are none.
     pub shared: Vec<usize>,
+    /// Whether each core's tables keep where the states of [`Plan::shared`] are: FAJITA's auxiliary tables (§3 ③). Without
+    /// them every packet searches what all cores share; answers stay, and what they are worth is measured so.
+    pub has_auxiliary_tables: bool,
     /// Entries of the indirection table, one of [`strategy::INDIRECTION_SIZES`].
     pub indirection_entries: usize,
     /// When flows go from core to core, where the strategy has them move.
@@ -302,6 +305,7 @@ impl Plan {
             states,
             hash_fields,
             shared,
+            has_auxiliary_tables: true,
             indirection_entries,
             rebalancing,
             shards,
@@ -505,7 +509,12 @@ impl Plan {
     pub(crate) fn keeping_watched(&self, is_watched: bool) -> Keeping<'_> {
         match self.is_striped() {
             true => Keeping::Striped { is_watched, notes: None },
-            false => Keeping::Shared { functions: &self.shared, is_watched, notes: None },
+            false => Keeping::Shared {
+                functions: &self.shared,
+                has_auxiliary_tables: self.has_auxiliary_tables,
+                is_watched,
+                notes: None,
+            },
         }
     }
 

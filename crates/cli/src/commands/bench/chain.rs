@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use engine::report::MemoryReport;
-use engine::{Batch, Chain, ChainCore, Plan, Registry, pin};
+use engine::{BATCH_PACKETS, Batch, Chain, ChainCore, Plan, Registry, pin};
 use engine::{Lap, Laps, Observer, run};
 use io::{MemoryPort, Trace};
 use measure::{Clock, Conditions, StealClock, ThreadClock, ThreadTime, crowded};
@@ -52,6 +52,13 @@ pub struct BenchChainArgs {
     /// How long to measure
     #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = seconds)]
     pub seconds: f64,
+    /// Packets received at a time, at most: a batch of 1 has nothing looked up together, nor asked for ahead of others
+    #[arg(long, value_name = "N", default_value_t = BATCH_PACKETS, value_parser = number(1..=BATCH_PACKETS as u64))]
+    pub batch: usize,
+    /// Have every packet search the states that all cores share, as if no core remembered where they are (FAJITA's auxiliary
+    /// tables): for chains with such states
+    #[arg(long)]
+    pub without_auxiliary_tables: bool,
     /// Flows to draw packets from
     #[arg(long, value_name = "N", default_value_t = 131_072, help_heading = GENERATED, value_parser = number(1..=1 << 26))]
     pub flows: usize,
@@ -175,6 +182,15 @@ pub fn command(args: &BenchChainArgs, registry: &Registry) -> Result<ExitCode, F
             plan.strategy.name()
         )));
     }
+    let plan = Plan { has_auxiliary_tables: !args.without_auxiliary_tables, ..plan };
+    if args.without_auxiliary_tables && (plan.shared.is_empty() || plan.is_striped()) {
+        return Err(Failure::usage(format!(
+            "cores share no states of `{}` under `{}`: there are no auxiliary tables to go without\n\
+             They are for chains with keys that no hash keeps on one core, such as `5-tuple` and a source's and a destination's.",
+            chain.name,
+            plan.strategy.name()
+        )));
+    }
     let progress = interruptible(None);
     let trace = trace(args, &progress.stop)?;
     let queues = spread(&chain, &plan, &trace);
@@ -183,7 +199,7 @@ pub fn command(args: &BenchChainArgs, registry: &Registry) -> Result<ExitCode, F
             "no packet of the trace comes to core {idle} of {cores}\nUse fewer cores, or a trace with more flows."
         )));
     }
-    let bench = measure(&chain, &plan, &trace, queues, (args.seconds, &progress.stop))?;
+    let bench = measure(&chain, &plan, &trace, queues, args, &progress.stop)?;
     reports.write(&bench, &render(&bench))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -239,7 +255,8 @@ fn measure(
     plan: &Plan,
     trace: &Trace,
     queues: Vec<Vec<u32>>,
-    (seconds, asked_to): (f64, &AtomicBool),
+    args: &BenchChainArgs,
+    asked_to: &AtomicBool,
 ) -> Result<ChainBench, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let functions = chain.functions.len();
@@ -248,7 +265,9 @@ fn measure(
             .coded(Code::Memory)
     })?;
     let steal = StealClock::start();
-    let port = |packets: &Vec<u32>| MemoryPort::new(trace, packets, POOL_FRAMES, Arc::clone(&stop));
+    let port = |packets: &Vec<u32>| {
+        MemoryPort::new(trace, packets, POOL_FRAMES, Arc::clone(&stop)).at_once(args.batch)
+    };
     let ports: Vec<MemoryPort> = queues.iter().map(port).collect();
     let cores: Vec<CoreTime> = thread::scope(|scope| {
         let workers: Vec<_> = ports
@@ -259,7 +278,7 @@ fn measure(
                 scope.spawn(move || one_core(core, port, chain_core, functions))
             })
             .collect();
-        let (begin, time) = (Instant::now(), Duration::from_secs_f64(seconds));
+        let (begin, time) = (Instant::now(), Duration::from_secs_f64(args.seconds));
         while begin.elapsed() < time && !asked_to.load(Ordering::Relaxed) {
             thread::sleep(LOOK.min(time.saturating_sub(begin.elapsed())));
         }

@@ -200,17 +200,18 @@ impl LookUps {
     #[inline(always)]
     fn find(&mut self, table: &FlowTable<SrcAddr>, keys: &[SrcAddr]) -> u64 {
         match Reach::here() {
-            Reach::Near => self.find_to::<true>(table, keys),
-            Reach::Far => self.find_to::<false>(table, keys),
+            Reach::Near => self.find_to::<{ Reach::NEAR }>(table, keys),
+            Reach::Far => self.find_to::<{ Reach::FAR }>(table, keys),
+            Reach::Off => self.find_to::<{ Reach::OFF }>(table, keys),
         }
     }
 
     #[inline(always)]
-    fn find_to<const NEAR: bool>(&mut self, table: &FlowTable<SrcAddr>, keys: &[SrcAddr]) -> u64 {
+    fn find_to<const REACH: u8>(&mut self, table: &FlowTable<SrcAddr>, keys: &[SrcAddr]) -> u64 {
         for (wanted, key) in self.wanted.iter_mut().zip(keys) {
             let short = key.short();
             *wanted = Wanted::new(short, table.hash(short, || *key));
-            table.prefetch_bucket_to::<NEAR>(wanted.hash());
+            table.prefetch_bucket_to::<REACH>(wanted.hash());
         }
         let (all, wanted) = (u64::MAX >> (BATCH_MAX - keys.len()), &self.wanted[..keys.len()]);
         table.candidates(all, wanted, &mut self.slots);

@@ -12,17 +12,18 @@ impl<K: FlowKey> KeyGroup<K> {
     #[inline]
     pub(in crate::store) fn hash(&mut self, packets: u64, batch: &Batch) {
         match Reach::here() {
-            Reach::Near => self.hash_to::<true>(packets, batch),
-            Reach::Far => self.hash_to::<false>(packets, batch),
+            Reach::Near => self.hash_to::<{ Reach::NEAR }>(packets, batch),
+            Reach::Far => self.hash_to::<{ Reach::FAR }>(packets, batch),
+            Reach::Off => self.hash_to::<{ Reach::OFF }>(packets, batch),
         }
     }
 
     #[inline(always)]
-    fn hash_to<const NEAR: bool>(&mut self, packets: u64, batch: &Batch) {
+    fn hash_to<const REACH: u8>(&mut self, packets: u64, batch: &Batch) {
         let Self { table, located, .. } = self;
         located.find_keys::<K>(packets, batch, |short, headers| {
             let hash = table.hash(short, || K::of(headers));
-            table.prefetch_bucket_to::<NEAR>(hash);
+            table.prefetch_bucket_to::<REACH>(hash);
             hash
         });
     }
