@@ -222,8 +222,15 @@ impl Explained for xdp::live::LiveError {
             xdp::live::LiveError::Load(error) => error.explained_by(),
             xdp::live::LiveError::Interface(error) => error.explained_by(),
             xdp::live::LiveError::Refused(_) => Code::InterfaceRefused,
+            xdp::live::LiveError::Entries(_) => Code::TestFile,
             xdp::live::LiveError::Failed { .. } => Code::SystemRefused,
         }
+    }
+}
+
+impl Explained for sequencer::CoresOutOfRange {
+    fn explained_by(&self) -> Code {
+        Code::NumberOfCores
     }
 }
 

@@ -13,6 +13,7 @@ use xdp::subset::refusals;
 
 use super::args::SequencerArgs;
 use super::pins::{PORTS, connected, declared, module_name};
+use crate::explain::Code;
 use crate::failure::Failure;
 use crate::output::printable;
 
@@ -24,7 +25,7 @@ const CAME_BY: (&str, &str) = ("s_axis_tid", "input  wire [15:0]       ");
 
 /// The module of the parser, and that of the sequencer.
 pub fn sequencer_module(program: &Program, args: &SequencerArgs) -> Result<String, Failure> {
-    let refused = |why: String| Failure::usage(format!("{}: {why}", program.name));
+    let refused = |why: String| Failure::usage(format!("{}: {why}", program.name)).coded(Code::NotInHardware);
     let most = MAX_RING_ITEMS as usize + 1;
     if args.cores > most {
         return Err(refused(format!("{} cores; the history of a program is for {most} at most", args.cores)));
@@ -396,7 +397,7 @@ mod tests {
 
     fn program_refusal(program: &Program, args: &SequencerArgs) -> String {
         match sequencer_module(program, args) {
-            Err(Failure::Told(_, report)) => report.to_string(),
+            Err(Failure::Told(_, _, report)) => report.to_string(),
             _ => panic!("{} is not refused", program.name),
         }
     }
