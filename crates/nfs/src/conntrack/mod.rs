@@ -63,7 +63,8 @@ use counts::{event, reason};
 ///   they nor packets that are ignored keep a connection alive.
 /// - In a chain with an inside, `open_from = "inside"` lets nobody outside open a connection, nor pick one up:
 ///   `opened-from-outside` counts what tried. Packets of connections that exist pass both ways.
-/// - Time-outs are in seconds, 1 to 2,147,483. The clock ticks in milliseconds.
+/// - Time-outs have Linux's names, without `nf_conntrack_`, and its defaults. They are in seconds, 1 to 2,147,483. The clock
+///   ticks in milliseconds.
 /// - It must see both directions, and each packet. Where a capture has gaps, what follows acknowledges data never
 ///   seen, and is out of the window from there on. With `gaps = "resync"` the tracker finds its footing again, as Zeek
 ///   does: a segment out of the window is refused and remembered, and when the other end's next segment is out of the

@@ -26,25 +26,25 @@ pub struct Options {
     /// What becomes of a connection of which packets were missed.
     pub gaps: Gaps,
     /// Time-out after the first SYN.
-    pub syn_sent_timeout_s: u32,
+    pub tcp_timeout_syn_sent: u32,
     /// Time-out after the SYN-ACK.
-    pub syn_received_timeout_s: u32,
+    pub tcp_timeout_syn_recv: u32,
     /// Time-out of an open connection.
-    pub established_timeout_s: u32,
+    pub tcp_timeout_established: u32,
     /// Time-out after the first FIN.
-    pub fin_wait_timeout_s: u32,
+    pub tcp_timeout_fin_wait: u32,
     /// Time-out after the first FIN was acknowledged.
-    pub close_wait_timeout_s: u32,
+    pub tcp_timeout_close_wait: u32,
     /// Time-out after the second FIN.
-    pub last_ack_timeout_s: u32,
+    pub tcp_timeout_last_ack: u32,
     /// Time-out after the second FIN was acknowledged.
-    pub time_wait_timeout_s: u32,
+    pub tcp_timeout_time_wait: u32,
     /// Time-out after a reset.
-    pub closed_timeout_s: u32,
+    pub tcp_timeout_close: u32,
     /// Cap on the time-out after repeated retransmission, or of a closed window.
-    pub retransmission_timeout_s: u32,
+    pub tcp_timeout_max_retrans: u32,
     /// Cap on the time-out while data waits for its acknowledgment.
-    pub unacknowledged_timeout_s: u32,
+    pub tcp_timeout_unacknowledged: u32,
 }
 
 /// Who may open connections.
@@ -80,16 +80,16 @@ impl Default for Options {
             when_full: PassOrDrop::Drop,
             liberal: false,
             gaps: Gaps::Auto,
-            syn_sent_timeout_s: 120,
-            syn_received_timeout_s: 60,
-            established_timeout_s: 432_000,
-            fin_wait_timeout_s: 120,
-            close_wait_timeout_s: 60,
-            last_ack_timeout_s: 30,
-            time_wait_timeout_s: 120,
-            closed_timeout_s: 10,
-            retransmission_timeout_s: 300,
-            unacknowledged_timeout_s: 300,
+            tcp_timeout_syn_sent: 120,
+            tcp_timeout_syn_recv: 60,
+            tcp_timeout_established: 432_000,
+            tcp_timeout_fin_wait: 120,
+            tcp_timeout_close_wait: 60,
+            tcp_timeout_last_ack: 30,
+            tcp_timeout_time_wait: 120,
+            tcp_timeout_close: 10,
+            tcp_timeout_max_retrans: 300,
+            tcp_timeout_unacknowledged: 300,
         }
     }
 }
@@ -135,38 +135,38 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
                \"strict\", refuse them as Linux does, or \"auto\": strict on interfaces, resync on captures",
     },
     OptionDoc {
-        name: "syn_sent_timeout_s",
+        name: "tcp_timeout_syn_sent",
         default: "120",
-        help: "a connection whose SYN has no answer is forgotten after this time",
+        help: "seconds until a connection is forgotten whose SYN has no answer",
     },
-    OptionDoc { name: "syn_received_timeout_s", default: "60", help: "the same after the SYN-ACK" },
+    OptionDoc { name: "tcp_timeout_syn_recv", default: "60", help: "the same after the SYN-ACK" },
     OptionDoc {
-        name: "established_timeout_s",
+        name: "tcp_timeout_established",
         default: "432000",
-        help: "an open connection without packets is forgotten after this time",
+        help: "seconds until an open connection without packets is forgotten",
     },
-    OptionDoc { name: "fin_wait_timeout_s", default: "120", help: "the same after the first FIN" },
+    OptionDoc { name: "tcp_timeout_fin_wait", default: "120", help: "the same after the first FIN" },
     OptionDoc {
-        name: "close_wait_timeout_s",
+        name: "tcp_timeout_close_wait",
         default: "60",
         help: "the same after the first FIN was acknowledged",
     },
-    OptionDoc { name: "last_ack_timeout_s", default: "30", help: "the same after the second FIN" },
+    OptionDoc { name: "tcp_timeout_last_ack", default: "30", help: "the same after the second FIN" },
     OptionDoc {
-        name: "time_wait_timeout_s",
+        name: "tcp_timeout_time_wait",
         default: "120",
         help: "the same after the second FIN was acknowledged",
     },
-    OptionDoc { name: "closed_timeout_s", default: "10", help: "the same after a reset" },
+    OptionDoc { name: "tcp_timeout_close", default: "10", help: "the same after a reset" },
     OptionDoc {
-        name: "retransmission_timeout_s",
+        name: "tcp_timeout_max_retrans",
         default: "300",
-        help: "at most this long after three retransmissions of one segment, or while a window is closed",
+        help: "at most so many seconds after three retransmissions of one segment, or while a window is closed",
     },
     OptionDoc {
-        name: "unacknowledged_timeout_s",
+        name: "tcp_timeout_unacknowledged",
         default: "300",
-        help: "at most this long while data waits for its acknowledgment, or a picked-up connection for \
+        help: "at most so many seconds while data waits for its acknowledgment, or a picked-up connection for \
                its other direction",
     },
 ];
@@ -207,23 +207,23 @@ impl Timeouts {
             1..=MAX_TIMEOUT_S => Ok(timeout_s * 1_000),
             _ => Err(OptionError { option, message: format!("must be 1 to {MAX_TIMEOUT_S} seconds") }),
         };
-        let syn_sent_ms = ms("syn_sent_timeout_s", options.syn_sent_timeout_s)?;
+        let syn_sent_ms = ms("tcp_timeout_syn_sent", options.tcp_timeout_syn_sent)?;
         let mut by_state_ms = [syn_sent_ms; TcpState::COUNT];
         for (state, option, timeout_s) in [
-            (TcpState::SynReceived, "syn_received_timeout_s", options.syn_received_timeout_s),
-            (TcpState::Established, "established_timeout_s", options.established_timeout_s),
-            (TcpState::FinWait, "fin_wait_timeout_s", options.fin_wait_timeout_s),
-            (TcpState::CloseWait, "close_wait_timeout_s", options.close_wait_timeout_s),
-            (TcpState::LastAck, "last_ack_timeout_s", options.last_ack_timeout_s),
-            (TcpState::TimeWait, "time_wait_timeout_s", options.time_wait_timeout_s),
-            (TcpState::Closed, "closed_timeout_s", options.closed_timeout_s),
+            (TcpState::SynReceived, "tcp_timeout_syn_recv", options.tcp_timeout_syn_recv),
+            (TcpState::Established, "tcp_timeout_established", options.tcp_timeout_established),
+            (TcpState::FinWait, "tcp_timeout_fin_wait", options.tcp_timeout_fin_wait),
+            (TcpState::CloseWait, "tcp_timeout_close_wait", options.tcp_timeout_close_wait),
+            (TcpState::LastAck, "tcp_timeout_last_ack", options.tcp_timeout_last_ack),
+            (TcpState::TimeWait, "tcp_timeout_time_wait", options.tcp_timeout_time_wait),
+            (TcpState::Closed, "tcp_timeout_close", options.tcp_timeout_close),
         ] {
             by_state_ms[state as usize] = ms(option, timeout_s)?;
         }
         Ok(Timeouts {
             by_state_ms,
-            retransmission_ms: ms("retransmission_timeout_s", options.retransmission_timeout_s)?,
-            unacknowledged_ms: ms("unacknowledged_timeout_s", options.unacknowledged_timeout_s)?,
+            retransmission_ms: ms("tcp_timeout_max_retrans", options.tcp_timeout_max_retrans)?,
+            unacknowledged_ms: ms("tcp_timeout_unacknowledged", options.tcp_timeout_unacknowledged)?,
         })
     }
 
