@@ -1,4 +1,4 @@
-//! TCP connection tracker: a stateful firewall's idea of which packets belong.
+//! Connection tracker: a stateful firewall's idea of which packets belong.
 //!
 //! | page | what it is |
 //! |---|---|
@@ -10,6 +10,7 @@
 //! | `follow` | one packet on one connection: the table's answer, and its exceptions |
 //! | `window` | whether sequence numbers fit the connection |
 //! | `resume` | numbers after a gap in what was seen |
+//! | `other` | UDP, ICMP, and all that is not TCP |
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -27,6 +28,7 @@ use crate::PassOrDrop;
 mod counts;
 mod follow;
 mod options;
+mod other;
 mod resume;
 mod segment;
 mod state;
@@ -48,20 +50,30 @@ pub(crate) use segment::Segment;
 pub(crate) use tcp::{Kind, Side};
 
 use counts::{event, reason};
+use other::{GRE, Other, Part};
 
-/// Follows every TCP connection, and drops what cannot belong to one.
+/// Follows connections, and drops what cannot belong to one.
 ///
-/// State is one for both directions, from packets that pass in the middle, in the way of Linux's
+/// Of TCP, state is one for both directions, from packets that pass in the middle, in the way of Linux's
 /// connection tracker: RFC 9293's states, and its windows as seen by neither end (van Rooij). A test
 /// holds it to verdicts, states and time-outs that a Linux kernel gave for the same packets.
 ///
-/// - Not TCP, and later fragments: forwarded untouched. A first fragment counts as a segment of
+/// - UDP, and what is neither TCP nor ICMP: any packet begins a connection, by addresses and ports (UDP, SCTP, DCCP) or
+///   addresses. UDP is kept for `udp_timeout`; for `udp_timeout_stream` from the first packet on that comes more than two seconds
+///   after it began, and after an answer. GRE is one connection for two addresses, and has times of its own. Chunks of SCTP
+///   are not looked at.
+/// - ICMP echo and timestamp, and ICMPv6 echo: a request begins a connection, by its identifier over IPv4 and by the
+///   addresses over IPv6; a reply without one is `reply-without-request`.
+/// - ICMP errors are of the connection that they quote (event `related`), and let it live no longer. One about an
+///   unknown connection is `unrelated-error`. Errors of routers over IPv6, or where the chain has no inside, and those whose quote
+///   cannot be read pass untouched; so do all other ICMP messages, such as neighbour discovery.
+/// - Later fragments, and what is not IP: forwarded untouched. A first fragment of TCP counts as a segment of
 ///   any length that the receiver's window allows (Linux reassembles before it tracks).
 /// - Full table: see the option `when_full`; by default new connections are dropped, as a firewall
 ///   fails closed. Connections that exist go on.
 /// - Invalid packets are dropped, or only counted: options `invalid` and `out_of_window`. Neither
 ///   they nor packets that are ignored keep a connection alive.
-/// - In a chain with an inside, `open_from = "inside"` lets nobody outside open a connection, nor pick one up:
+/// - In a chain with an inside, `open_from = "inside"` lets nobody outside begin a connection, nor pick one up, of any protocol:
 ///   `opened-from-outside` counts what tried. Packets of connections that exist pass both ways.
 /// - Time-outs have Linux's names, without `nf_conntrack_`, and its defaults. They are in seconds, 1 to 2,147,483. The clock
 ///   ticks in milliseconds.
@@ -78,23 +90,34 @@ pub struct Conntrack {
     settings: Settings,
 }
 
+/// Protocols as the report has them; the last are all others.
+const OTHERS: [(&str, u8); 7] = [
+    ("udp", protocol::UDP),
+    ("icmp", protocol::ICMP),
+    ("icmpv6", protocol::ICMPV6),
+    ("sctp", protocol::SCTP),
+    ("dccp", protocol::DCCP),
+    ("gre", GRE),
+    ("other", protocol::TCP),
+];
+
 /// One packet out of so many out of the window is a great share: see [`nf::Reports::hint`].
 const HINT_PACKETS: u64 = 20;
 
 impl NetworkFunction for Conntrack {
     const ABOUT: About = About {
         name: "conntrack",
-        summary: "follows TCP connections, and drops what cannot belong to one",
-        spec: "RFC 9293; RFC 7323; RFC 5961; van Rooij, \"Real Stateful TCP Packet Filtering in IP \
-         Filter\" (2001); Linux nf_conntrack_proto_tcp; SCR (NSDI'25) Table 1",
+        summary: "follows connections of TCP, UDP, ICMP and others, and drops what cannot belong to one",
+        spec: "RFC 9293; RFC 7323; RFC 5961; RFC 5927; van Rooij, \"Real Stateful TCP Packet Filtering in IP \
+         Filter\" (2001); Linux nf_conntrack; SCR (NSDI'25) Table 1",
         options: options::OPTIONS,
         drop_reasons: counts::DROP_REASONS,
         events: counts::EVENTS,
     };
     const READS: Fields = Meta::READS;
     const EXTRAS: Extras<Self> = Extras {
-        filled_by: "a SYN, or any ACK with `pick_up`; with `open_from = \"inside\"` from inside alone. What \
-                    it refuses makes none",
+        filled_by: "a SYN, any ACK with `pick_up`, an ICMP request, any packet of UDP or another protocol; with \
+                    `open_from = \"inside\"` from inside alone. What it refuses makes none",
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         sides: TwoSided { wants: Self::wants_sides, ..TwoSided::NONE },
         reports: Reports { report: Self::report, hint: Self::hint, state: Self::state },
@@ -119,7 +142,7 @@ impl NetworkFunction for Conntrack {
     }
 
     fn key(meta: &Meta) -> Connection {
-        meta.connection(protocol::TCP)
+        meta.connection(meta.protocol())
     }
 
     #[inline(always)]
@@ -172,16 +195,40 @@ impl Conntrack {
 
     fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, _now: Stamp) -> Vec<FunctionReport> {
         let mut counts = [0u64; TcpState::COUNT];
-        flows.for_each(|(_, state)| counts[state.tcp() as usize] += 1);
+        // Of each other protocol: all, and those with an answer.
+        let mut others = [(0u64, 0u64); OTHERS.len()];
+        flows.for_each(|(key, state)| match state.tcp() {
+            TcpState::None => {
+                let own = OTHERS.iter().position(|(_, protocol)| *protocol == key.protocol);
+                let (all, answered) = &mut others[own.unwrap_or(OTHERS.len() - 1)];
+                *all += 1;
+                *answered += u64::from(state.is_answered());
+            }
+            tcp => counts[tcp as usize] += 1,
+        });
         let total: u64 = counts.iter().sum();
         let half_open: u64 =
             TcpState::ALL.iter().filter(|tcp| tcp.is_half_open()).map(|tcp| counts[*tcp as usize]).sum();
         let row = |tcp: TcpState| vec![tcp.name().to_string(), counts[tcp as usize].to_string()];
-        vec![FunctionReport {
+        let tcp = FunctionReport {
             title: format!("TCP connections now: {total}, {half_open} half-open"),
             columns: vec!["state", "connections"],
             rows: TcpState::ALL.map(row).to_vec(),
-        }]
+        };
+        let other: u64 = others.iter().map(|(all, _)| all).sum();
+        if other == 0 {
+            return vec![tcp];
+        }
+        let rows = OTHERS.iter().zip(others).filter(|(_, (all, _))| *all > 0);
+        let row = |(&(name, _), (all, answered)): (&(&str, u8), (u64, u64))| {
+            vec![name.to_string(), all.to_string(), answered.to_string()]
+        };
+        let others = FunctionReport {
+            title: format!("Other connections now: {other}"),
+            columns: vec!["protocol", "connections", "answered"],
+            rows: rows.map(row).collect(),
+        };
+        vec![tcp, others]
     }
 
     /// A step of a connection that exists, where its state is.
@@ -195,6 +242,15 @@ impl Conntrack {
     /// A step of a connection that exists, for packets that pass in another way, such as those of handshakes.
     #[inline(never)]
     fn passes_otherwise(&self, state: &mut State, meta: &Meta, now_ms: u32, cx: &mut Cx<'_, ()>) -> bool {
+        if let Some(other) = meta.other() {
+            let may_ask = self.may_begin(meta);
+            let is_done =
+                self.settings.follow_other(state, other, meta.is_from_low(), may_ask, now_ms).is_ok();
+            if is_done && other.part == Part::Error {
+                cx.count(event::RELATED);
+            }
+            return is_done;
+        }
         let Some(kind) = Kind::of(meta.tcp_flags) else { return false };
         let mut after = *state;
         after.count_down(now_ms);
@@ -213,6 +269,9 @@ impl Conntrack {
     fn step_any(&self, flow: &mut Option<State>, meta: &Meta, now_ms: u32, cx: &mut Cx<'_, ()>) -> Verdict {
         if let Some(state) = flow {
             state.count_down(now_ms);
+        }
+        if let Some(other) = meta.other() {
+            return self.step_other(flow, other, meta, now_ms, cx);
         }
         let Some(kind) = Kind::of(meta.tcp_flags) else { return self.refuse(reason::FLAGS, cx) };
         let segment = Segment::new(meta, kind);
@@ -238,6 +297,37 @@ impl Conntrack {
         }
     }
 
+    /// A step of a packet that is not TCP.
+    fn step_other(
+        &self,
+        flow: &mut Option<State>,
+        other: Other,
+        meta: &Meta,
+        now_ms: u32,
+        cx: &mut Cx<'_, ()>,
+    ) -> Verdict {
+        let (from_low, may_begin) = (meta.is_from_low(), self.may_begin(meta));
+        let followed = match flow {
+            Some(state) => self.settings.follow_other(state, other, from_low, may_begin, now_ms),
+            None if !may_begin && other.part != Part::Error => Err(reason::FROM_OUTSIDE),
+            None => self.settings.open_other(other, from_low, now_ms).map(|state| {
+                cx.count(event::OPENED);
+                *flow = Some(state);
+            }),
+        };
+        match followed {
+            Ok(()) if other.part == Part::Error => cx.count(event::RELATED),
+            Ok(()) => {}
+            Err(reason) => return self.refuse(reason, cx),
+        }
+        Verdict::Forward
+    }
+
+    /// Whether the sender of a packet may begin a connection.
+    fn may_begin(&self, meta: &Meta) -> bool {
+        self.settings.options.open_from == OpenFrom::Both || !meta.is_from_outside()
+    }
+
     /// Begins a connection with `segment`, if it may.
     fn open(
         &self,
@@ -247,7 +337,7 @@ impl Conntrack {
         now_ms: u32,
         cx: &mut Cx<'_, ()>,
     ) -> Verdict {
-        if meta.is_from_outside() && self.settings.options.open_from == OpenFrom::Inside {
+        if !self.may_begin(meta) {
             return self.refuse(reason::FROM_OUTSIDE, cx);
         }
         *flow = None;

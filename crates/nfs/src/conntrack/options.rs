@@ -4,6 +4,7 @@ use alloc::format;
 
 use nf::{OptionDoc, OptionError};
 
+use super::other::OtherTimeouts;
 use super::tcp::TcpState;
 use crate::PassOrDrop;
 
@@ -45,6 +46,20 @@ pub struct Options {
     pub tcp_timeout_max_retrans: u32,
     /// Cap on the time-out while data waits for its acknowledgment.
     pub tcp_timeout_unacknowledged: u32,
+    /// Time-out of a UDP flow without an answer, or that is a question and its answer.
+    pub udp_timeout: u32,
+    /// Time-out of a UDP flow both ways that lasts.
+    pub udp_timeout_stream: u32,
+    /// Time-out of an ICMP query.
+    pub icmp_timeout: u32,
+    /// Time-out of an ICMPv6 query.
+    pub icmpv6_timeout: u32,
+    /// Time-out of a GRE flow without an answer.
+    pub gre_timeout: u32,
+    /// Time-out of a GRE flow both ways.
+    pub gre_timeout_stream: u32,
+    /// Time-out of a flow of another protocol.
+    pub generic_timeout: u32,
 }
 
 /// Who may open connections.
@@ -90,6 +105,13 @@ impl Default for Options {
             tcp_timeout_close: 10,
             tcp_timeout_max_retrans: 300,
             tcp_timeout_unacknowledged: 300,
+            udp_timeout: 30,
+            udp_timeout_stream: 120,
+            icmp_timeout: 30,
+            icmpv6_timeout: 30,
+            gre_timeout: 30,
+            gre_timeout_stream: 180,
+            generic_timeout: 600,
         }
     }
 }
@@ -169,6 +191,33 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
         help: "at most so many seconds while data waits for its acknowledgment, or a picked-up connection for \
                its other direction",
     },
+    OptionDoc {
+        name: "udp_timeout",
+        default: "30",
+        help: "seconds until a UDP flow is forgotten that has no answer, or that was over within two seconds",
+    },
+    OptionDoc {
+        name: "udp_timeout_stream",
+        default: "120",
+        help: "the same for one that goes on after two seconds, and has an answer",
+    },
+    OptionDoc {
+        name: "icmp_timeout",
+        default: "30",
+        help: "seconds until an ICMP request is forgotten, and its replies",
+    },
+    OptionDoc { name: "icmpv6_timeout", default: "30", help: "the same for ICMPv6" },
+    OptionDoc {
+        name: "gre_timeout",
+        default: "30",
+        help: "seconds until a GRE flow without an answer is forgotten",
+    },
+    OptionDoc { name: "gre_timeout_stream", default: "180", help: "the same with an answer" },
+    OptionDoc {
+        name: "generic_timeout",
+        default: "600",
+        help: "seconds until a flow of any other protocol is forgotten, SCTP and DCCP among them",
+    },
 ];
 
 /// The options, checked.
@@ -196,6 +245,7 @@ pub(super) struct Timeouts {
     by_state_ms: [u32; TcpState::COUNT],
     pub(super) retransmission_ms: u32,
     pub(super) unacknowledged_ms: u32,
+    pub(super) other: OtherTimeouts,
 }
 
 /// Deadlines are milliseconds in 32 bits that wrap around, so a time-out takes at most half of them.
@@ -224,6 +274,15 @@ impl Timeouts {
             by_state_ms,
             retransmission_ms: ms("tcp_timeout_max_retrans", options.tcp_timeout_max_retrans)?,
             unacknowledged_ms: ms("tcp_timeout_unacknowledged", options.tcp_timeout_unacknowledged)?,
+            other: OtherTimeouts {
+                udp_ms: ms("udp_timeout", options.udp_timeout)?,
+                udp_stream_ms: ms("udp_timeout_stream", options.udp_timeout_stream)?,
+                icmp_ms: ms("icmp_timeout", options.icmp_timeout)?,
+                icmpv6_ms: ms("icmpv6_timeout", options.icmpv6_timeout)?,
+                gre_ms: ms("gre_timeout", options.gre_timeout)?,
+                gre_stream_ms: ms("gre_timeout_stream", options.gre_timeout_stream)?,
+                generic_ms: ms("generic_timeout", options.generic_timeout)?,
+            },
         })
     }
 

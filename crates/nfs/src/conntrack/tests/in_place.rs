@@ -5,7 +5,7 @@ use wire::{Edits, Stamp};
 
 use super::properties::packet;
 use super::*;
-use crate::conntrack::{Meta, State, now_ms};
+use crate::conntrack::{Meta, now_ms};
 
 /// What a step does to a connection, and what it counts.
 #[derive(Debug, PartialEq)]

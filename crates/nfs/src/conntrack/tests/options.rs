@@ -105,7 +105,7 @@ fn time_outs_that_make_no_sense_are_refused() {
     let names =
         Conntrack::ABOUT.options.iter().map(|option| option.name).filter(|name| name.contains("timeout"));
     let names: Vec<&str> = names.collect();
-    assert_eq!(names.len(), 10);
+    assert_eq!(names.len(), 17);
     for name in names {
         for (seconds, is_valid) in [(0, false), (1, true), (2_147_483, true), (2_147_484, false)] {
             let options = toml::from_str(&format!("{name} = {seconds}")).expect("options that parse");

@@ -4,7 +4,6 @@ use proptest::prelude::*;
 use zerocopy::IntoBytes;
 
 use super::*;
-use crate::conntrack::State;
 use crate::conntrack::state::Flags;
 
 /// Any packet between two ends, more often one that could belong.
