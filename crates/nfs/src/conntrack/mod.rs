@@ -10,18 +10,21 @@
 //! | `follow` | one packet on one connection: the table's answer, and its exceptions |
 //! | `window` | whether sequence numbers fit the connection |
 //! | `resume` | numbers after a gap in what was seen |
+//! | `record` | a record of each connection, for `paceline run --connections` |
+//! | `zeek` | such a record as a line of JSON |
+//! | `tables` | how many connections there are |
+//! | `part` | what packets that are not TCP are, and their time-outs |
 //! | `other` | UDP, ICMP, and all that is not TCP |
 
 use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use nf::{
     About, Connection, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, InPlace, NetworkFunction,
     OptionError, Reload, Reports, StateValue, TwoSided, Verdict,
 };
-use wire::{Fields, Headers, Stamp, protocol};
+use wire::{Fields, Headers, Stamp};
 
 use crate::PassOrDrop;
 
@@ -29,17 +32,22 @@ mod counts;
 mod follow;
 mod options;
 mod other;
+mod part;
+mod record;
 mod resume;
 mod segment;
 mod state;
+mod tables;
 mod tcp;
 mod transition;
 mod window;
+mod zeek;
 
 #[cfg(test)]
 mod tests;
 
 pub use options::{Gaps, OpenFrom, Options};
+pub use record::{RECORDS_TITLE, Recorded, Recorder};
 pub use segment::Meta;
 pub use state::State;
 pub use tcp::TcpState;
@@ -50,11 +58,11 @@ pub(crate) use segment::Segment;
 pub(crate) use tcp::{Kind, Side};
 
 use counts::{event, reason};
-use other::{GRE, Other, Part};
+use part::{Other, Part};
 
 /// Follows connections, and drops what cannot belong to one.
 ///
-/// Of TCP, state is one for both directions, from packets that pass in the middle, in the way of Linux's
+/// A TCP connection's state is one for both directions, from packets that pass in the middle, in the way of Linux's
 /// connection tracker: RFC 9293's states, and its windows as seen by neither end (van Rooij). A test
 /// holds it to verdicts, states and time-outs that a Linux kernel gave for the same packets.
 ///
@@ -75,6 +83,8 @@ use other::{GRE, Other, Part};
 ///   they nor packets that are ignored keep a connection alive.
 /// - In a chain with an inside, `open_from = "inside"` lets nobody outside begin a connection, nor pick one up, of any protocol:
 ///   `opened-from-outside` counts what tried. Packets of connections that exist pass both ways.
+/// - With `records`, `paceline run --connections FILE` writes a line of JSON for each connection, with the names of Zeek's
+///   `conn.log`.
 /// - Time-outs have Linux's names, without `nf_conntrack_`, and its defaults. They are in seconds, 1 to 2,147,483. The clock
 ///   ticks in milliseconds.
 /// - It must see both directions, and each packet. Where a capture has gaps, what follows acknowledges data never
@@ -90,24 +100,13 @@ pub struct Conntrack {
     settings: Settings,
 }
 
-/// Protocols as the report has them; the last are all others.
-const OTHERS: [(&str, u8); 7] = [
-    ("udp", protocol::UDP),
-    ("icmp", protocol::ICMP),
-    ("icmpv6", protocol::ICMPV6),
-    ("sctp", protocol::SCTP),
-    ("dccp", protocol::DCCP),
-    ("gre", GRE),
-    ("other", protocol::TCP),
-];
-
 /// One packet out of so many out of the window is a great share: see [`nf::Reports::hint`].
 const HINT_PACKETS: u64 = 20;
 
 impl NetworkFunction for Conntrack {
     const ABOUT: About = About {
         name: "conntrack",
-        summary: "follows connections of TCP, UDP, ICMP and others, and drops what cannot belong to one",
+        summary: "follows connections, and drops what cannot belong to one",
         spec: "RFC 9293; RFC 7323; RFC 5961; RFC 5927; van Rooij, \"Real Stateful TCP Packet Filtering in IP \
          Filter\" (2001); Linux nf_conntrack; SCR (NSDI'25) Table 1",
         options: options::OPTIONS,
@@ -194,41 +193,7 @@ impl Conntrack {
     }
 
     fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, _now: Stamp) -> Vec<FunctionReport> {
-        let mut counts = [0u64; TcpState::COUNT];
-        // Of each other protocol: all, and those with an answer.
-        let mut others = [(0u64, 0u64); OTHERS.len()];
-        flows.for_each(|(key, state)| match state.tcp() {
-            TcpState::None => {
-                let own = OTHERS.iter().position(|(_, protocol)| *protocol == key.protocol);
-                let (all, answered) = &mut others[own.unwrap_or(OTHERS.len() - 1)];
-                *all += 1;
-                *answered += u64::from(state.is_answered());
-            }
-            tcp => counts[tcp as usize] += 1,
-        });
-        let total: u64 = counts.iter().sum();
-        let half_open: u64 =
-            TcpState::ALL.iter().filter(|tcp| tcp.is_half_open()).map(|tcp| counts[*tcp as usize]).sum();
-        let row = |tcp: TcpState| vec![tcp.name().to_string(), counts[tcp as usize].to_string()];
-        let tcp = FunctionReport {
-            title: format!("TCP connections now: {total}, {half_open} half-open"),
-            columns: vec!["state", "connections"],
-            rows: TcpState::ALL.map(row).to_vec(),
-        };
-        let other: u64 = others.iter().map(|(all, _)| all).sum();
-        if other == 0 {
-            return vec![tcp];
-        }
-        let rows = OTHERS.iter().zip(others).filter(|(_, (all, _))| *all > 0);
-        let row = |(&(name, _), (all, answered)): (&(&str, u8), (u64, u64))| {
-            vec![name.to_string(), all.to_string(), answered.to_string()]
-        };
-        let others = FunctionReport {
-            title: format!("Other connections now: {other}"),
-            columns: vec!["protocol", "connections", "answered"],
-            rows: rows.map(row).collect(),
-        };
-        vec![tcp, others]
+        tables::of(flows)
     }
 
     /// A step of a connection that exists, where its state is.

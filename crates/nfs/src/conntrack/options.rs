@@ -4,7 +4,7 @@ use alloc::format;
 
 use nf::{OptionDoc, OptionError};
 
-use super::other::OtherTimeouts;
+use super::part::OtherTimeouts;
 use super::tcp::TcpState;
 use crate::PassOrDrop;
 
@@ -26,6 +26,8 @@ pub struct Options {
     pub liberal: bool,
     /// What becomes of a connection of which packets were missed.
     pub gaps: Gaps,
+    /// How many records of connections that have ended each core keeps.
+    pub records: u32,
     /// Time-out after the first SYN.
     pub tcp_timeout_syn_sent: u32,
     /// Time-out after the SYN-ACK.
@@ -95,6 +97,7 @@ impl Default for Options {
             when_full: PassOrDrop::Drop,
             liberal: false,
             gaps: Gaps::Auto,
+            records: 0,
             tcp_timeout_syn_sent: 120,
             tcp_timeout_syn_recv: 60,
             tcp_timeout_established: 432_000,
@@ -155,6 +158,12 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
         default: "\"auto\"",
         help: "a connection of which packets were missed: \"resync\", take up the numbers on which both ends agree, \
                \"strict\", refuse them as Linux does, or \"auto\": strict on interfaces, resync on captures",
+    },
+    OptionDoc {
+        name: "records",
+        default: "0",
+        help: "have `paceline run --connections` write a record of each connection, and keep so many of those that have \
+               ended on each core, the largest; up to 1,000,000, of 220 bytes each",
     },
     OptionDoc {
         name: "tcp_timeout_syn_sent",
@@ -220,6 +229,9 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
     },
 ];
 
+/// The most records that a core keeps: their memory is taken at start.
+const RECORDS_MAX: u32 = 1_000_000;
+
 /// The options, checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
@@ -229,6 +241,9 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn new(options: Options) -> Result<Settings, OptionError> {
+        if options.records > RECORDS_MAX {
+            return Err(OptionError { option: "records", message: format!("must be 0 to {RECORDS_MAX}") });
+        }
         Ok(Settings { options, timeouts: Timeouts::new(&options)? })
     }
 

@@ -5,63 +5,12 @@ use wire::protocol;
 
 use super::counts::reason;
 use super::options::Settings;
+use super::part::{GRE, Other, Part};
 use super::state::{Flags, State};
 use super::tcp::Side;
 
-/// What a packet that is not TCP is to its connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Part {
-    /// It is of the connection, whoever sent it.
-    Any = 1,
-    /// An ICMP request.
-    Request = 2,
-    /// An ICMP reply.
-    Reply = 3,
-    /// An ICMP error about a packet of the connection.
-    Error = 4,
-}
-
-/// A packet that is not TCP, as a connection sees it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Other {
-    /// That of the connection.
-    pub(super) protocol: u8,
-    pub(super) part: Part,
-}
-
 /// A UDP flow that goes on for longer than this and has an answer is a stream, not a question (Linux, since 2018).
 const STREAM_MS: u32 = 2_000;
-
-/// Generic Routing Encapsulation (RFC 2784).
-pub(super) const GRE: u8 = 47;
-
-/// The time-outs of what is not TCP, ms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OtherTimeouts {
-    pub(super) udp_ms: u32,
-    pub(super) udp_stream_ms: u32,
-    pub(super) icmp_ms: u32,
-    pub(super) icmpv6_ms: u32,
-    pub(super) gre_ms: u32,
-    pub(super) gre_stream_ms: u32,
-    pub(super) generic_ms: u32,
-}
-
-impl OtherTimeouts {
-    /// `is_stream`: it was answered before, and of UDP it lasts.
-    fn of(&self, protocol: u8, is_stream: bool) -> u32 {
-        match (protocol, is_stream) {
-            (protocol::UDP, false) => self.udp_ms,
-            (protocol::UDP, true) => self.udp_stream_ms,
-            (GRE, false) => self.gre_ms,
-            (GRE, true) => self.gre_stream_ms,
-            (protocol::ICMP, _) => self.icmp_ms,
-            (protocol::ICMPV6, _) => self.icmpv6_ms,
-            _ => self.generic_ms,
-        }
-    }
-}
 
 impl Settings {
     /// The connection that a packet begins; of a reply, or of an error, the reason why it cannot.

@@ -5,7 +5,7 @@ use nf::Connection;
 use wire::{Addr, Fields, Headers, IcmpPorts, Marks, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
-use super::other::{Other, Part};
+use super::part::{Other, Part};
 use super::tcp::Kind;
 
 /// The fields of a packet that the tracker reads: 54 bytes.
@@ -141,6 +141,11 @@ impl Meta {
             false => [(dst, dst_port), (src, src_port)],
         };
         Connection { low, high, low_port, high_port, protocol, zero: [0; 3] }
+    }
+
+    /// Whether the segment goes on in later fragments.
+    pub(super) fn is_fragment(&self) -> bool {
+        self.shape.contains(Shape::FIRST_FRAGMENT)
     }
 
     pub(crate) fn is_from_outside(&self) -> bool {

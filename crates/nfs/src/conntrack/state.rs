@@ -256,6 +256,17 @@ impl State {
         (self.deadline_ms, self.remaining_ms) = (before.deadline_ms, before.remaining_ms);
     }
 
+    /// One past the highest sequence number that an end sent, if a packet of it was seen: 0 is the originator.
+    pub(super) fn end_of(&self, end: usize) -> Option<u32> {
+        let half = self.halves[end];
+        (half.max_window != 0).then_some(half.end)
+    }
+
+    /// Whether its time is over at `now_ms`.
+    pub(super) fn is_due(&self, now_ms: u32) -> bool {
+        self.deadline_ms.wrapping_sub(now_ms) as i32 <= 0
+    }
+
     pub(crate) fn remaining_ms(&self) -> u32 {
         self.remaining_ms
     }

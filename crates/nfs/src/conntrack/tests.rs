@@ -17,6 +17,7 @@ mod in_place;
 mod options;
 mod others;
 mod properties;
+mod records;
 
 const CLIENT: (Addr, u16) = (Addr::v4([10, 0, 0, 1]), 4000);
 const SERVER: (Addr, u16) = (Addr::v4([192, 0, 2, 1]), 80);

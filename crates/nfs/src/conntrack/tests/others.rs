@@ -34,7 +34,7 @@ fn unreachable(from: (Addr, u16), to: (Addr, u16)) -> Headers {
     Headers { seq: (3 << 24) | (3 << 16), tcp_shape: (2 << 4) | 5, ack: Headers::word_of(to.0), ..headers }
 }
 
-/// The same of a router outside.
+/// Such an error, as a router outside sends it.
 fn from_router(error: Headers) -> Headers {
     Headers { src: ROUTER, tcp_shape: error.tcp_shape | 8, marks: error.marks | Marks::FROM_OUTSIDE, ..error }
 }
@@ -112,7 +112,7 @@ fn each_time_out_of_what_is_not_tcp_is_taken_from_its_option() {
     };
     let exchange = [(0.0, ping6(a, b, 128), "pass 14"), (3.0, ping6(b, a, 129), "pass 14")];
     play(options, &exchange);
-    let gre = |from: Addr, to: Addr| other(crate::conntrack::GRE, (from, 0), (to, 0));
+    let gre = |from: Addr, to: Addr| other(crate::conntrack::part::GRE, (from, 0), (to, 0));
     let (out, back) = (gre(CLIENT.0, SERVER.0), gre(SERVER.0, CLIENT.0));
     play(options, &[(0.0, out, "pass 15"), (0.1, back, "pass 15"), (0.2, out, "pass 16")]);
     for protocol in [protocol::SCTP, protocol::DCCP, 50] {
