@@ -68,8 +68,8 @@ impl Table {
             assert_eq!(found, (said == slot).then_some(wanted));
             assert_eq!(table.confirm(said, &wanted, || *key), slot);
         }
-        table.prefetch_block_to::<true>(slot);
-        table.prefetch_block_to::<false>(slot);
+        table.prefetch_block_to::<{ paceline_table::Reach::NEAR }>(slot);
+        table.prefetch_block_to::<{ paceline_table::Reach::FAR }>(slot);
         table.prefetch_bucket_of(slot);
         table.ahead().prefetch_bucket(wanted.hash());
     }
