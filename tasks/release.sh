@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# ./x dependencies and release: what a release is made of, and whether it breaks those who use it.
+# ./x dependencies and release: what a release is made of, and what it changes for users of the crates.
 
 cargo_deny_version=0.20.2
 cargo_cyclonedx_version=0.5.9

@@ -1,6 +1,26 @@
 //! The codes of errors and refusals, each with its page.
 
-use super::{Page, Shown};
+/// What one code means.
+pub struct Page {
+    /// As errors and command lines write it: words with hyphens. It does not change from release to release.
+    pub name: &'static str,
+    /// What is wrong, in one line.
+    pub title: &'static str,
+    /// When it comes, and why.
+    pub means: &'static str,
+    /// What to do.
+    pub remedy: &'static str,
+    /// How to see it.
+    pub shown: Shown,
+}
+
+/// How to see an error.
+pub enum Shown {
+    /// Lines for a shell, in the folder of the sources, of which the last one fails so.
+    By(&'static str),
+    /// What it takes, where a few lines are not enough. A unit test makes the error.
+    Only(&'static str),
+}
 
 /// An enumeration of codes, and the page of each.
 macro_rules! codes {

@@ -8,6 +8,13 @@ use crate::output::{count, percent, plural};
 /// Shares of a rate that are one for people.
 const ALIKE: f64 = 0.005;
 
+/// What a sweep found, in a sentence.
+pub fn headline(rows: &[Row]) -> String {
+    let rows: Vec<&Row> = rows.iter().collect();
+    let found = of_figures(&rows).or_else(|| finding(&rows));
+    found.unwrap_or_else(|| "Pipelines, cycle by cycle: nothing was found".to_owned())
+}
+
 /// What rows of one grid or figure show; nothing where nothing was found.
 pub fn finding(rows: &[&Row]) -> Option<String> {
     let found = judged(rows);
@@ -20,7 +27,7 @@ pub fn finding(rows: &[&Row]) -> Option<String> {
 }
 
 /// In how many figures each model does most. Nothing where rows are of one grid, or of one figure.
-pub fn of_figures(rows: &[&Row]) -> Option<String> {
+fn of_figures(rows: &[&Row]) -> Option<String> {
     let mut figures: Vec<&str> = rows.iter().filter_map(|row| row.figure).collect();
     figures.dedup();
     if figures.len() < 2 {

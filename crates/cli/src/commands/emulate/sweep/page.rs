@@ -1,6 +1,7 @@
 //! The charts as a page, and each figure as a drawing of its own.
 
 use super::charts::{Chart, Charts, varies};
+use super::finding::headline;
 use super::rows::{Row, Sweep};
 use super::settings::Axis;
 use crate::page::markup::{Element, element};
@@ -21,7 +22,7 @@ pub struct Sheet {
 
 /// The whole page, with the rows in it.
 pub fn render_html(sweep: &Sweep, sheets: &[Sheet]) -> String {
-    let headline = sweep.headline();
+    let headline = headline(&sweep.rows);
     let header = element("header")
         .child(element("h1").text(&headline))
         .child(paragraph("lead", "Pipelines, cycle by cycle"))

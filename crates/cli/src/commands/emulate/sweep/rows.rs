@@ -5,7 +5,6 @@ use pipeline::Report;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::finding::{finding, of_figures};
 use super::settings::{Axis, Load, Settings};
 
 /// All that was found. Documented by `docs/emulate-sweep.schema.json`; fields are added, never renamed or removed.
@@ -23,16 +22,6 @@ pub struct Sweep {
     pub complete: bool,
     /// In the order of the grid, whatever ended first.
     pub rows: Vec<Row>,
-}
-
-impl Sweep {
-    /// What was found, in a sentence.
-    pub fn headline(&self) -> String {
-        let rows: Vec<&Row> = self.rows.iter().collect();
-        of_figures(&rows)
-            .or_else(|| finding(&rows))
-            .unwrap_or_else(|| "Pipelines, cycle by cycle: nothing was found".to_owned())
-    }
 }
 
 /// One place of the grid, with what was found there.

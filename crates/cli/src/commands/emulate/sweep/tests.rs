@@ -14,6 +14,7 @@ use roxmltree::Document;
 use super::args::SweepArgs;
 use super::charts::{Look, draw};
 use super::figures::{Figure, Study};
+use super::finding::headline;
 use super::grid::Grid;
 use super::metric::Metric;
 use super::page::{Sheet, render_html, render_svg};
@@ -233,7 +234,7 @@ fn drawings_and_pages_are_well_formed_and_need_nothing_else() {
         rows,
     };
     let html = render_html(&sweep, &sheets);
-    assert!(html.contains(&format!("<h1>{}", sweep.headline())), "{}", sweep.headline());
+    assert!(html.contains(&format!("<h1>{}", headline(&sweep.rows))), "{}", headline(&sweep.rows));
     assert!(html.contains("Interrupted") && !html.contains("http"));
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
     Document::parse_with_options(&html, options).expect("a page");
@@ -259,7 +260,7 @@ fn the_finding_comes_first_and_fits_a_terminal() {
     assert!(all.lines().count() > 60 && all.contains("sent back"), "{all}");
 }
 
-/// Of several figures it is said in how many each model does most, and each has its own sentence.
+/// A sweep of several figures says in how many each model does most, and has a sentence for each.
 #[test]
 fn several_figures_are_counted() {
     let figure = |name, rows: Vec<Row>| rows.into_iter().map(move |row| Row { figure: Some(name), ..row });
@@ -274,7 +275,7 @@ fn several_figures_are_counted() {
         rows,
     };
     let said = "2 figures: rapid does most in 1, 1 compare no models, or find them alike";
-    assert_eq!(sweep.headline(), said);
+    assert_eq!(headline(&sweep.rows), said);
     let text =
         super::text::render(&sweep, &[(Some("13"), "A".to_owned()), (Some("12"), "B".to_owned())], false);
     assert!(text.contains("  - A: rapid does ") && text.contains("  - B: rapid does "), "{text}");

@@ -1,7 +1,7 @@
 //! The rows for the terminal, behind what they show.
 
 use super::charts::varies;
-use super::finding::finding;
+use super::finding::{finding, headline};
 use super::rows::{Row, Sweep};
 use super::settings::Axis;
 use crate::output::{count, heading, item, percent, table, wrapped};
@@ -20,7 +20,7 @@ pub fn render(sweep: &Sweep, headings: &[(Option<&'static str>, String)], verbos
     let rows_of = |figure: &Option<&'static str>| -> Vec<&Row> {
         sweep.rows.iter().filter(|row| row.figure == *figure).collect()
     };
-    let mut text = wrapped(&sweep.headline(), "", "  ");
+    let mut text = wrapped(&headline(&sweep.rows), "", "  ");
     if !sweep.complete {
         text += "INTERRUPTED, this is what was found so far\n";
     }
