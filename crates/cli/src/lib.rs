@@ -20,7 +20,6 @@
 mod args;
 mod calls;
 mod commands;
-mod connections;
 mod control;
 mod costs;
 mod drops;

@@ -10,8 +10,6 @@ mod card;
 mod check;
 #[path = "cli.rs"]
 mod cli;
-#[path = "connections.rs"]
-mod connections;
 #[path = "control.rs"]
 mod control;
 #[path = "control_packets.rs"]

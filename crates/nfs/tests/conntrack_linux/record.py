@@ -257,5 +257,4 @@ def main():
         first = last
 
 
-if __name__ == "__main__":
-    main()
+main()
