@@ -47,7 +47,7 @@ fn of_figures(rows: &[&Row]) -> Option<String> {
             None => others += 1,
         }
     }
-    firsts.sort_by(|a, b| b.1.cmp(&a.1));
+    firsts.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
     let does = |first| if first { " does most" } else { "" };
     let times = |(at, (name, times)): (usize, &(String, u64))| {
         format!("{name}{} in {}", does(at == 0), count(*times))
