@@ -10,6 +10,8 @@ use wire::Stamp;
 
 use p4::ir::{FieldId, FieldKind, Program, Standard, Statement, StatementKind};
 
+use crate::writer::Writer;
+
 /// Bytes of the header before the ring of items.
 pub const HEADER_BYTES: usize = NAMED_HEADER_LEN;
 
@@ -80,6 +82,17 @@ pub struct Arrival {
     pub port: u16,
     /// Whether no packet follows: then the number is that of the next one.
     pub is_flush: bool,
+}
+
+/// Writes what reads the numbers of a history's header at `data` into `h`.
+pub fn header_fields(out: &mut Writer<'_>) {
+    out.line("h->sequence = be64(data + 8);");
+    out.line("h->time_ns = be64(data + 16);");
+    out.line("h->ring_items = be16(data + 34);");
+    out.line("h->count = be16(data + 36);");
+    out.line("h->oldest = be16(data + 38);");
+    out.line("h->replica = be16(data + 40);");
+    out.line("h->port = be16(data + 42);");
 }
 
 /// The history before a packet as bytes, of version 3 ([`sequencer::NamedFront`]): header and ring. `ring` has its slots one after

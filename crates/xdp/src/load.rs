@@ -346,11 +346,23 @@ impl<'a> Loaded<'a> {
     /// The kernel refuses it, or the program was not loaded.
     pub fn flush_log(&self, until: u64, replica: u32, times: u32) -> Result<(), LoadError> {
         let front = [until.to_be_bytes(), u64::from(replica).to_be_bytes()].concat();
-        let options = TestRunOptions { data_in: Some(&front), repeat: times, ..TestRunOptions::default() };
-        let result = self.program(LOG_FLUSH)?.test_run(options);
-        match result.map_err(|error| failed(LOG_FLUSH)(&with_causes(&error)))?.return_value {
+        self.step_rest(LOG_FLUSH, &front, times)
+    }
+
+    /// Runs a program that steps a portion of what is left, so many times. A signal ends such a run between two portions; then it
+    /// begins again, and steps what is left still.
+    fn step_rest(&self, name: &str, front: &[u8], times: u32) -> Result<(), LoadError> {
+        let result = loop {
+            let options = TestRunOptions { data_in: Some(front), repeat: times, ..TestRunOptions::default() };
+            match self.program(name)?.test_run(options) {
+                Err(ProgramError::SyscallError(error))
+                    if error.io_error.kind() == io::ErrorKind::Interrupted => {}
+                result => break result,
+            }
+        };
+        match result.map_err(|error| failed(name)(&with_causes(&error)))?.return_value {
             DROP => Ok(()),
-            other => Err(failed(LOG_FLUSH)(&other)),
+            other => Err(failed(name)(&other)),
         }
     }
 
@@ -447,12 +459,7 @@ impl<'a> Loaded<'a> {
     /// # Errors
     /// The kernel refuses the header, or the program was not loaded.
     pub fn flush(&self, bytes: &[u8], times: u32) -> Result<(), LoadError> {
-        let options = TestRunOptions { data_in: Some(bytes), repeat: times, ..TestRunOptions::default() };
-        let result = self.program(FLUSH)?.test_run(options);
-        match result.map_err(|error| failed(FLUSH)(&with_causes(&error)))?.return_value {
-            DROP => Ok(()),
-            other => Err(failed(FLUSH)(&other)),
-        }
+        self.step_rest(FLUSH, bytes, times)
     }
 
     /// A muTable of a replica.

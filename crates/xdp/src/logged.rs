@@ -134,15 +134,7 @@ pub fn sequencer(out: &mut Writer<'_>) {
     out.line("    return XDP_ABORTED;");
     out.line("u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end;");
     out.line("u64 sequence = q->next, port = 0, time_ns = clock_ns();");
-    crate::sequencer::own(out);
-    out.line("if (time_ns < q->time_ns)");
-    out.line("    time_ns = q->time_ns;");
-    out.line("struct packet p = {};");
-    out.line("struct state s = {};");
-    out.line("arrive(&p, &s, data, end, port, time_ns);");
-    out.line("keep(&p, q->item);");
-    out.line("u64 length = end - data;");
-    crate::sequencer::witness("0", out);
+    crate::sequencer::stamped(out);
     crate::sequencer::arrival("FRONT_BYTES", "q->no_room++;", out);
     out.line("data = (u8 *)(u64)ctx->data, end = (u8 *)(u64)ctx->data_end;");
     out.line("if (data + FRONT_BYTES > end)");

@@ -15,7 +15,7 @@ const MEMBARRIER_GLOBAL: libc::c_long = 1;
 
 /// The part of `union bpf_attr` that a look-up and an update read.
 #[repr(C)]
-struct LookUp {
+struct Element {
     map_fd: u32,
     unused: u32,
     key: u64,
@@ -28,18 +28,7 @@ struct LookUp {
 /// # Errors
 /// There is no such element.
 pub fn read(map: BorrowedFd<'_>, index: u32, value: &mut [u8]) -> io::Result<()> {
-    let look_up = LookUp {
-        map_fd: map.as_raw_fd() as u32,
-        unused: 0,
-        key: (&raw const index) as u64,
-        value: value.as_mut_ptr() as u64,
-        flags: 0,
-    };
-    let bytes = size_of::<LookUp>();
-    // SAFETY: the kernel reads `bytes` bytes of `look_up` and the 4 bytes of its key, and writes one value of the map, for
-    // which the caller of this module has room: all three live until the call is over.
-    let result = unsafe { libc::syscall(libc::SYS_bpf, MAP_LOOKUP_ELEM, &raw const look_up, bytes) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    element(MAP_LOOKUP_ELEM, map, index, value.as_mut_ptr())
 }
 
 /// Writes the element of an array map; `value` is as long as the map's values are. Programs may see a part of it.
@@ -47,17 +36,22 @@ pub fn read(map: BorrowedFd<'_>, index: u32, value: &mut [u8]) -> io::Result<()>
 /// # Errors
 /// There is no such element.
 pub fn write(map: BorrowedFd<'_>, index: u32, value: &[u8]) -> io::Result<()> {
-    let update = LookUp {
+    element(MAP_UPDATE_ELEM, map, index, value.as_ptr().cast_mut())
+}
+
+/// Does a command with an element of an array map. Of `value` the kernel writes what it looks up, and reads what it updates.
+fn element(command: libc::c_long, map: BorrowedFd<'_>, index: u32, value: *mut u8) -> io::Result<()> {
+    let element = Element {
         map_fd: map.as_raw_fd() as u32,
         unused: 0,
         key: (&raw const index) as u64,
-        value: value.as_ptr() as u64,
+        value: value as u64,
         flags: 0,
     };
-    let bytes = size_of::<LookUp>();
-    // SAFETY: the kernel reads `bytes` bytes of `update`, the 4 bytes of its key, and one value of the map, which the caller of this
-    // module gives: all three live until the call is over.
-    let result = unsafe { libc::syscall(libc::SYS_bpf, MAP_UPDATE_ELEM, &raw const update, bytes) };
+    let bytes = size_of::<Element>();
+    // SAFETY: the kernel reads `bytes` bytes of `element` and the 4 bytes of its key, and reads or writes one value of the map, for
+    // which the caller of this module has room: all three live until the call is over.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, &raw const element, bytes) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

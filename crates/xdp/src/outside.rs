@@ -59,13 +59,7 @@ pub fn write(item: &Item, out: &mut Writer<'_>) {
     out.line("    return OTHER_LAYOUT;");
     out.line("if (be16(data + 32) != ITEM_BYTES)");
     out.line("    return ITEM_LENGTH;");
-    out.line("h->sequence = be64(data + 8);");
-    out.line("h->time_ns = be64(data + 16);");
-    out.line("h->ring_items = be16(data + 34);");
-    out.line("h->count = be16(data + 36);");
-    out.line("h->oldest = be16(data + 38);");
-    out.line("h->replica = be16(data + 40);");
-    out.line("h->port = be16(data + 42);");
+    crate::history::header_fields(out);
     out.line("// The sequencer serves as many cores as there are replicas.");
     out.line("if (h->ring_items != replicas - 1 || h->ring_items > MAX_RING_ITEMS)");
     out.line("    return OTHER_RING;");

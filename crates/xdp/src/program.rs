@@ -178,13 +178,7 @@ fn history(names: &Names, item: &Item, scr: bool, out: &mut Writer<'_>) {
     out.line("INLINE int read_history(struct history *h, u8 *data, u8 *end) {");
     out.line("if (data + HISTORY_BYTES > end || be32(data) != HISTORY_MAGIC || data[4] != HISTORY_VERSION)");
     out.line("    return 0;");
-    out.line("h->sequence = be64(data + 8);");
-    out.line("h->time_ns = be64(data + 16);");
-    out.line("h->ring_items = be16(data + 34);");
-    out.line("h->count = be16(data + 36);");
-    out.line("h->oldest = be16(data + 38);");
-    out.line("h->replica = be16(data + 40);");
-    out.line("h->port = be16(data + 42);");
+    crate::history::header_fields(out);
     out.line("return be64(data + 24) == LAYOUT && be16(data + 32) == ITEM_BYTES && h->ring_items <= MAX_RING_ITEMS &&");
     out.line("       h->count <= h->ring_items && (!h->count || h->oldest < h->ring_items) && h->count <= h->sequence;");
     out.end();

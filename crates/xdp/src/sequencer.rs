@@ -141,13 +141,26 @@ pub fn arrival(front_bytes: &str, no_room: &str, out: &mut Writer<'_>) {
 
 /// Leaves to the host what is its own: what goes to one of its addresses, to a group, or is not IP; and all packets of a family that
 /// the kernel does not forward.
-pub fn own(out: &mut Writer<'_>) {
+fn own(out: &mut Writer<'_>) {
     out.line("if (routes) {");
     out.line("struct fib way = {};");
     out.line("long found = way_of(ctx, data, end, &way);");
     out.line("if (found == NOWHERE || found == FIB_NOT_FORWARDED || found == FIB_OFF)");
     out.line("    return XDP_PASS;");
     out.line("}");
+}
+
+/// Writes what a sequencer does first with a packet at `data`: its time never runs back, and its item is kept.
+pub fn stamped(out: &mut Writer<'_>) {
+    own(out);
+    out.line("if (time_ns < q->time_ns)");
+    out.line("    time_ns = q->time_ns;");
+    out.line("struct packet p = {};");
+    out.line("struct state s = {};");
+    out.line("arrive(&p, &s, data, end, port, time_ns);");
+    out.line("keep(&p, q->item);");
+    out.line("u64 length = end - data;");
+    witness("0", out);
 }
 
 /// Writes what is in the sequencer's place where no history goes before packets: the header, without items, says when and by
@@ -246,15 +259,7 @@ pub fn write(item: &Item, out: &mut Writer<'_>) {
     out.line(
         "u64 sequence = q->next, port = outside && ctx->ingress_ifindex == outside, time_ns = clock_ns();",
     );
-    own(out);
-    out.line("if (time_ns < q->time_ns)");
-    out.line("    time_ns = q->time_ns;");
-    out.line("struct packet p = {};");
-    out.line("struct state s = {};");
-    out.line("arrive(&p, &s, data, end, port, time_ns);");
-    out.line("keep(&p, q->item);");
-    out.line("u64 length = end - data;");
-    witness("0", out);
+    stamped(out);
     arrival("(int)front_bytes", "q->no_room++;", out);
     out.line("u64 count = sequence < ring_items ? sequence : ring_items;");
     out.line("u32 replica = sequence % replicas & MAX_RING_ITEMS, turn = sequence / replicas;");
