@@ -59,14 +59,8 @@ class Figures:
     def bench(self, chain, options, environment):
         """What one run of `bench chain` reports."""
         self.runs += 1
-        saved = dict(os.environ)
-        os.environ.update(environment)
-        try:
-            report = run(self.paceline, self.folder, f"chain-{self.runs}",
-                         ["bench", "chain", chain, *options, "--seconds", SECONDS])
-        finally:
-            os.environ.clear()
-            os.environ.update(saved)
+        report = run(self.paceline, self.folder, f"chain-{self.runs}",
+                     ["bench", "chain", chain, *options, "--seconds", SECONDS], environment)
         machine = report["machine"]
         self.machine = f"{machine['processor']}, {machine['processors']} processors, Linux {machine['kernel']}"
         return report

@@ -11,9 +11,8 @@
 use core::ops::Range;
 
 use crate::edits::has_segments_left;
-use crate::{
-    Addr, Checksums, Headers, LinkType, Marks, internet_checksum, parse, protocol, tcp_flags, verify,
-};
+use crate::icmp_error::{IcmpError, IcmpErrorKind, ip_header, transport_checksum};
+use crate::{Addr, Checksums, Headers, LinkType, Marks, parse, protocol, tcp_flags, verify};
 
 /// An answer to a packet, as what becomes of the packet's frame. See [`answer`](fn@answer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +33,7 @@ pub enum AnswerKind {
     Prohibited,
 }
 
-/// The most bytes of an IPv4 packet that an error quotes, so that it has 576 in all (RFC 1812 §4.3.2.3).
-const QUOTED_MAX_IPV4: usize = 576 - 20 - ICMP;
-/// The most bytes of an IPv6 packet that an error quotes, so that it has 1,280 in all (RFC 4443 §2.4 c).
-const QUOTED_MAX_IPV6: usize = 1_280 - 40 - ICMP;
-const ICMP: usize = 8;
+const PROHIBITED: IcmpErrorKind = IcmpErrorKind { ipv4: [3, 13], ipv6: [1, 1], rest: [0; 4] };
 const TCP: usize = 20;
 /// Linux cooked, version 2, with two VLAN tags.
 const LINK_MAX: usize = 28;
@@ -47,7 +42,7 @@ impl Answer {
     const HEAD_MAX: usize = LINK_MAX + 40 + TCP;
 
     /// How many bytes an answer may reach into the room before its packet: IPv6 and ICMPv6 headers.
-    pub const ROOM: usize = 40 + ICMP;
+    pub const ROOM: usize = IcmpError::HEAD_MAX;
 
     /// What it says.
     pub fn kind(&self) -> AnswerKind {
@@ -217,7 +212,8 @@ impl Answer {
             }
         };
         self.kind = AnswerKind::Reset;
-        self.push_ip(headers, protocol::TCP, 0, TCP);
+        let (ip, len) = ip_header(headers.dst, headers.src, protocol::TCP, 0, TCP);
+        self.push(&ip[..len]);
         let begin = usize::from(self.head_len);
         self.push(&headers.dst_port.to_be_bytes());
         self.push(&headers.src_port.to_be_bytes());
@@ -226,60 +222,17 @@ impl Answer {
         // No options; window, checksum and urgent pointer are 0.
         self.push(&[0x50, flags, 0, 0, 0, 0, 0, 0]);
         let segment = &self.head[begin..begin + TCP];
-        let checksum = checksum_of(headers, protocol::TCP, [segment, &[]]);
+        let checksum = transport_checksum(headers.dst, headers.src, protocol::TCP, [segment, &[]]);
         self.head[begin + 16..begin + 18].copy_from_slice(&checksum);
         Some(())
     }
 
     /// An error about a packet that is at `l3` in its frame.
     fn prohibited(&mut self, headers: &Headers, l3: usize, packet: &[u8]) {
-        let (kind, most, number) = match headers.marks.contains(Marks::IPV4) {
-            true => ([3, 13], QUOTED_MAX_IPV4, protocol::ICMP),
-            false => ([1, 1], QUOTED_MAX_IPV6, protocol::ICMPV6),
-        };
         // What pads the frame is not the packet's.
         let here = packet.len().min(usize::from(headers.l3_len));
-        let quoted = &packet[..here.min(most)];
-        self.quoted = (l3 as u16, (l3 + quoted.len()) as u16);
-        // Precedence 6 and the packet's own service (RFC 1812 §4.3.2.5), without ECN.
-        self.push_ip(headers, number, headers.tos & 0x1c | 0xc0, ICMP + quoted.len());
-        let begin = usize::from(self.head_len);
-        self.push(&[kind[0], kind[1], 0, 0, 0, 0, 0, 0]);
-        let checksum = checksum_of(headers, number, [&self.head[begin..begin + ICMP], quoted]);
-        self.head[begin + 2..begin + 4].copy_from_slice(&checksum);
-    }
-
-    /// The IP header of an answer with so many bytes behind it.
-    fn push_ip(&mut self, headers: &Headers, number: u8, tos: u8, len: usize) {
-        match (headers.dst.to_v4(), headers.src.to_v4()) {
-            (Some(from), Some(to)) => {
-                let begin = usize::from(self.head_len);
-                let [high, low] = ((20 + len) as u16).to_be_bytes();
-                // Not to be fragmented, so that it needs no identification (RFC 6864 §4.1).
-                self.push(&[0x45, tos, high, low, 0, 0, 0x40, 0, 64, number, 0, 0]);
-                self.push(&from);
-                self.push(&to);
-                let checksum = internet_checksum(&[&self.head[begin..begin + 20]]);
-                self.head[begin + 10..begin + 12].copy_from_slice(&checksum);
-            }
-            _ => {
-                let [high, low] = (len as u16).to_be_bytes();
-                self.push(&[0x60, 0, 0, 0, high, low, number, 64]);
-                self.push(&headers.dst.0);
-                self.push(&headers.src.0);
-            }
-        }
-    }
-}
-
-/// The checksum of the answer's transport, which is in two parts: over a pseudo-header (RFC 9293 §3.1, RFC 8200 §8.1), but for ICMP.
-fn checksum_of(headers: &Headers, number: u8, [first, second]: [&[u8]; 2]) -> [u8; 2] {
-    let len = (first.len() + second.len()) as u32;
-    let lengths = len.to_be_bytes();
-    let pseudo = [lengths[0], lengths[1], lengths[2], lengths[3], 0, 0, 0, number];
-    match (headers.dst.to_v4(), headers.src.to_v4()) {
-        _ if number == protocol::ICMP => internet_checksum(&[first, second]),
-        (Some(from), Some(to)) => internet_checksum(&[&from, &to, &pseudo, first, second]),
-        _ => internet_checksum(&[&headers.dst.0, &headers.src.0, &pseudo, first, second]),
+        let error = IcmpError::about(&packet[..here], headers.tos, headers.dst, headers.src, PROHIBITED);
+        self.quoted = (l3 as u16, (l3 + error.quoted()) as u16);
+        self.push(error.head());
     }
 }

@@ -7,6 +7,7 @@
 //! | [`verify`](fn@verify) | whether a frame's checksums are right, on demand |
 //! | [`internet_checksum`] | the checksum of headers that are built anew |
 //! | [`answer`](fn@answer) | the TCP reset or ICMP error that answers a packet which is rejected |
+//! | [`IcmpError`] | an ICMP or ICMPv6 error about a packet |
 //! | [`fragment`](fn@fragment) | which part of which datagram a fragment carries, on demand |
 //! | [`Edits`] | header changes as data; [`apply`] writes them and updates checksums (RFC 1624) |
 //! | [`Stamp`] | a packet's sequence number and time, given once, by the sequencer |
@@ -24,6 +25,7 @@ mod fields;
 mod fragment;
 mod headers;
 mod icmp;
+mod icmp_error;
 mod inside;
 mod layout;
 mod link;
@@ -41,6 +43,7 @@ pub use fields::Fields;
 pub use fragment::{Datagram, Fragment, fragment};
 pub use headers::{Headers, Icmp, Marks, protocol, tcp_flags};
 pub use icmp::IcmpPorts;
+pub use icmp_error::{IcmpError, IcmpErrorKind};
 pub use inside::{Inside, inside};
 pub use link::LinkType;
 pub use malformed::Malformed;
