@@ -2,6 +2,7 @@
 # Builds the Python package and tries it. `./x python` installs what that takes, and runs this.
 #   python/x.sh BUILD test      the wheel, built for tests; its tests, types and what `auditwheel` says of it
 #   python/x.sh BUILD notebooks the notebooks, in the environment that `test` left
+#   python/x.sh BUILD cluster   a sweep of 500 captures over two Ray workers, of which one is killed, in the environment that `test` left
 #   python/x.sh BUILD wheel     BUILD/packages/paceline-VERSION-cp310-abi3-PLATFORM.whl, optimised, with the program in it
 #   python/x.sh BUILD reports   python/paceline/reports/*.py anew, from docs/*.schema.json
 set -euo pipefail
@@ -10,7 +11,7 @@ build=$(realpath "$1")
 venv=$build/python/venv
 # What the package is built and checked with. What it is tried with may be any version.
 tools=(maturin==1.16.0 auditwheel==6.8.2 datamodel-code-generator==0.89.0)
-users=(pytest mypy pyarrow pyarrow-stubs polars pandas pandas-stubs nbclient ipykernel)
+users=(pytest mypy pyarrow pyarrow-stubs polars pandas pandas-stubs nbclient ipykernel ray tqdm types-tqdm duckdb)
 
 say() { echo "python: $*"; }
 
@@ -92,11 +93,16 @@ RUN
             say "$notebook runs"
         done
         ;;
+    cluster)
+        [ -x "$venv/bin/paceline" ] || { say "nothing is built yet: ./x python" && exit 1; }
+        (cd python/tests && PACELINE_SWEPT=${3:-500} "$venv/bin/python" -m pytest -q -s -p no:cacheprovider --rootdir .. \
+            --config-file ../pyproject.toml test_ray.py -k lost_cost)
+        ;;
     wheel)
         environment
         wheel "$build/packages" --release
         audit "$build/packages"
         ;;
     reports) environment && reports python/paceline/reports ;;
-    *) say "no '$2'; there are test, notebooks, wheel and reports" && exit 1 ;;
+    *) say "no '$2'; there are test, notebooks, cluster, wheel and reports" && exit 1 ;;
 esac

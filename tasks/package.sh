@@ -29,10 +29,10 @@ x_package() { # deb|static|image|wheel|try
 
 # --- python ------------------------------------------------------------------------------------
 
-x_python() { # [test|notebooks|reports]
+x_python() { # [test|notebooks|cluster|reports]
     set_up
     set_up_python
-    shown python/x.sh "$build" "${1:-test}" || fail "the Python package is not as it should be, see above"
+    shown python/x.sh "$build" "${1:-test}" "${@:2}" || fail "the Python package is not as it should be, see above"
 }
 # Packages of PyPI are installed in a folder of the build.
 set_up_python() {

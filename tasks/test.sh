@@ -45,10 +45,14 @@ extended() {
     else
         say "hot counts: not checked; ./x bench instructions check installs what that takes"
     fi
+    if have python3; then
+        step "several boxes" python3 lab/several_boxes.py --flows 1500
+    fi
     # From nothing it takes ten minutes, most of them for the same crates with other features.
     if [ -x "$build/python/venv/bin/maturin" ]; then
         step "Python" python/x.sh "$build" test
         step "notebooks" python/x.sh "$build" notebooks
+        step "a sweep over Ray" python/x.sh "$build" cluster 120
     else
         say "Python: not checked; ./x python installs what that takes"
     fi
@@ -84,6 +88,7 @@ long() {
     set_up_python
     step "Python" python/x.sh "$build" test
     step "notebooks" python/x.sh "$build" notebooks
+    step "a sweep over Ray" python/x.sh "$build" cluster
     # As they would be published: each crate has what it is built from.
     step "packaged crates" cargo publish --dry-run --workspace --allow-dirty --quiet
     step "fuzzing" x_fuzz

@@ -13,6 +13,7 @@ from paceline._calls import Function, Run, Verdict, compare, plan, run, verify
 from paceline._capture import Capture, read_capture
 from paceline._errors import Error, IncompleteWarning
 from paceline._native import Packet
+from paceline._sweep import Sweep, SweepRow, sweep
 from paceline._table import Table
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
     "IncompleteWarning",
     "Packet",
     "Run",
+    "Sweep",
+    "SweepRow",
     "Table",
     "Verdict",
     "compare",
@@ -30,5 +33,6 @@ __all__ = [
     "read_capture",
     "reports",
     "run",
+    "sweep",
     "verify",
 ]

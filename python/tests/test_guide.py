@@ -1,4 +1,4 @@
-"""The guide's code runs, in a folder that has captures and examples."""
+"""The code of guides runs, in a folder that has captures and examples."""
 
 import re
 from pathlib import Path
@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 
+# Ray has warnings of its own.
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(("guide", "says"), [("python", "chain.toml"), ("duckdb", "carry half of the bytes")])
 def test_the_code_of_the_guide_runs(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    guide: str, says: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = (root / "docs/guides/python.md").read_text()
+    page = (root / f"docs/guides/{guide}.md").read_text()
     blocks = re.findall("```python\n(.*?)```", page, re.DOTALL)
     for name in ("captures", "examples"):
         (tmp_path / name).symlink_to(root / name)
@@ -19,7 +22,7 @@ def test_the_code_of_the_guide_runs(
     names: dict[str, object] = {}
     # What measures takes a minute; test_run.py has these calls.
     run = [block for block in blocks if "paceline.plan" not in block]
-    assert len(run) == len(blocks) - 1 and len(run) >= 4
+    assert len(run) >= len(blocks) - 1 and len(run) >= 4
     for block in run:
         exec(block, names)
-    assert "chain.toml" in capsys.readouterr().out
+    assert says in capsys.readouterr().out

@@ -16,6 +16,7 @@ assert_type(paceline.plan("chain.toml", "capture.pcap").advice.sentences, list[s
 assert_type(paceline.compare("chain.toml").series[0].points[0].mpps, float)
 assert_type(paceline.p4.run("program.p4", packets=[b""]).packets, int)
 assert_type(paceline.p4.emulate("synthetic", traffic="zipf").stages, int)
+assert_type(paceline.sweep("chain.toml", "captures", strategies=["rss"], flows=["default", 8]).rows, list[paceline.SweepRow])
 capture = paceline.read_capture("capture.pcap", copy=True)
 assert_type(capture.error, paceline.Error | None)
 paceline.run("chain.toml", "capture.pcap", table_full="drop")  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
 //! Commands as calls: what a command finds, as data, for programs that are no shells. Python's package is made of these.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Parser;
 use engine::{Chain, Progress, Seen};
@@ -9,7 +10,7 @@ use serde::Serialize;
 
 use crate::commands::bench::BenchCommand;
 use crate::commands::p4::P4Command;
-use crate::commands::{Cli, Command, bench, emulate, p4, plan, run, verify};
+use crate::commands::{Cli, Command, bench, emulate, p4, plan, run, sweep, verify};
 use crate::explain::Code;
 use crate::failure::{Failure, INTERRUPTED, USAGE};
 use crate::{Program, hinted, output};
@@ -49,6 +50,31 @@ impl Program {
         let Command::Run(args) = parse("run", args)? else { return Err(no_call("run")) };
         let mut see = |chain: &Chain, seen: &Seen<'_>| see(chain, seen).map_err(Failure::usage);
         as_json(run::call::call(&args, &self.functions, progress, &mut see))
+    }
+
+    /// The comparisons that a sweep with these arguments of `paceline sweep` is to make, as JSON: each one's key, capture, and
+    /// number among those of its capture.
+    ///
+    /// # Errors
+    /// As the command.
+    pub fn call_sweep_cells(&self, args: &[OsString]) -> Result<String, CallError> {
+        let Command::Sweep(args) = parse("sweep", args)? else { return Err(no_call("sweep")) };
+        as_json(sweep::cells::cells(&args, &self.functions))
+    }
+
+    /// Makes one comparison of a sweep, and returns its row as JSON. A capture that cannot be read is an outcome.
+    ///
+    /// # Errors
+    /// As the command; where there is no such number.
+    pub fn call_sweep_cell(
+        &self,
+        args: &[OsString],
+        capture: PathBuf,
+        number: u64,
+        progress: &Progress,
+    ) -> Result<String, CallError> {
+        let Command::Sweep(args) = parse("sweep", args)? else { return Err(no_call("sweep")) };
+        as_json(sweep::cells::compare(&args, capture, number, &self.functions, progress))
     }
 
     /// Does what a command does that writes JSON: `verify`, `plan`, `bench compare`, `p4 run` or `emulate`. Writes no
@@ -212,6 +238,38 @@ mod tests {
         assert_eq!(json["packets"], packets);
         assert_eq!(json["complete"], true);
         assert!(packets > 0);
+    }
+
+    /// Cells are those of the command's journal, with its keys; each by itself says what the sweep said.
+    #[test]
+    fn cells_are_the_comparisons_of_the_sweep() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let folder = tempfile::tempdir().expect("a folder");
+        let out = folder.path().join("out");
+        let text = format!(
+            "--chains {root}/examples/edge.toml --strategies rss,scr --cores 2 --flows 8 --packets 200 --mutate 1 --simulate \
+             --jobs 1 --out {} -- {root}/captures/edge.pcap {root}/captures",
+            out.display()
+        );
+        let program = Program::stock();
+        let Ok(Command::Sweep(swept)) = parse("sweep", &args(&text)) else { panic!("it is a sweep") };
+        sweep::command(&swept, &program.functions).expect("it sweeps");
+        let journal = std::fs::read_to_string(out.join("runs.jsonl")).expect("a journal");
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+        let cells = value(&program.call_sweep_cells(&args(&text)).expect("cells"));
+        let cells = cells["cells"].as_array().expect("a list");
+        assert_eq!(cells.len(), journal.lines().count());
+        for (cell, line) in cells.iter().zip(journal.lines()) {
+            let capture = PathBuf::from(cell["capture"].as_str().expect("a name"));
+            let number = cell["number"].as_u64().expect("a number");
+            let row = program.call_sweep_cell(&args(&text), capture, number, &Progress::default());
+            assert_eq!(value(&row.expect("a row")), value(line));
+            assert_eq!(cell["key"], value(line)["key"]);
+        }
+        let gone = program.call_sweep_cell(&args(&text), "gone.pcap".into(), 0, &Progress::default());
+        assert_eq!(value(&gone.expect("a row"))["outcome"], "unreadable");
+        let beyond = program.call_sweep_cell(&args(&text), "gone.pcap".into(), 1 << 40, &Progress::default());
+        assert!(beyond.is_err_and(|error| error.message.contains("no comparison")));
     }
 
     #[test]

@@ -68,6 +68,20 @@ mod _native {
         with(py, functions, move |program, progress| program.call(&command, &args, progress))
     }
 
+    /// The comparisons that a sweep with these arguments of `paceline sweep` is to make, as JSON.
+    #[pyfunction]
+    fn sweep_cells(py: Python<'_>, args: Vec<OsString>) -> PyResult<String> {
+        with(py, Functions::new(), move |program, _| program.call_sweep_cells(&args))
+    }
+
+    /// Makes one comparison of a sweep, by its number among those of `capture`, and returns its row as JSON.
+    #[pyfunction]
+    fn sweep_cell(py: Python<'_>, args: Vec<OsString>, capture: PathBuf, number: u64) -> PyResult<String> {
+        with(py, Functions::new(), move |program, progress| {
+            program.call_sweep_cell(&args, capture, number, progress)
+        })
+    }
+
     /// Has the program do something whose chains may name these objects. Raises what they raise.
     fn with<T: Send + 'static>(
         py: Python<'_>,

@@ -212,3 +212,51 @@ impl Journal {
         self.done.extend(u64::from_str_radix(&row.key, 16));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A difference has a number of packets, and so has its row: one line of JSON has both.
+    #[test]
+    fn every_outcome_is_read_again() {
+        let setting = SettingRow {
+            strategy: "rss".to_owned(),
+            cores: 2,
+            flows: Some(4),
+            table_full: Some("reject".to_owned()),
+            move_every: None,
+            loss: None,
+            simulated: true,
+        };
+        let why = || "why".to_owned();
+        let outcomes = [
+            Outcome::Equal,
+            Outcome::EqualUpTo { what: why() },
+            Outcome::NothingCompared { why: why() },
+            Outcome::Refused { why: why() },
+            Outcome::Unreadable { why: why() },
+            Outcome::Different { what: why(), packets: 3, first: Some(1) },
+            Outcome::Panicked { why: why() },
+            Outcome::TimedOut,
+        ];
+        for outcome in outcomes {
+            let row = Row {
+                key: "0".to_owned(),
+                capture: "a.pcap".to_owned(),
+                mutation: 0,
+                chain: "a.toml".to_owned(),
+                setting: setting.clone(),
+                seed: 1,
+                packets: 7,
+                cut_short: None,
+                runs: 1,
+                exact: false,
+                outcome,
+            };
+            let line = serde_json::to_string(&row).expect("a row is JSON");
+            let read: Row = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            assert_eq!(read, row, "{line}");
+        }
+    }
+}

@@ -9,12 +9,14 @@
 //! | [`Matrix`], [`Setting`], [`verify_each`] | under what each capture is compared |
 //! | [`Outcome`] | what one comparison says: equal, equal up to what is announced, different, ... |
 //! | [`Question`], [`sweep()`] | all of it in parallel, each comparison within a time limit |
+//! | [`Cell`], [`Question::compare`] | one comparison by its number, for sweeps that are spread over machines |
 //! | [`smallest()`] | delta debugging: the fewest packets of a capture that still differ |
 //! | [`Row`], [`Journal`] | a comparison that is done, as a line of JSON, so that a sweep can go on later |
 //! | [`Summary`] | the outcomes counted, and each kind of finding with its smallest case |
 #![forbid(unsafe_code)]
 
 mod capture;
+mod cell;
 mod draw;
 mod fragment;
 mod journal;
@@ -27,6 +29,7 @@ mod summary;
 mod workers;
 
 pub use capture::Capture;
+pub use cell::Cell;
 pub use draw::Draw;
 pub use fragment::fragmented;
 pub use journal::{Journal, JournalError, Row};

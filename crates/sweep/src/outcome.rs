@@ -37,6 +37,7 @@ pub enum Outcome {
         /// What differs first.
         what: String,
         /// Packets with another answer.
+        #[serde(rename = "different_packets")]
         packets: u64,
         /// The first of them, from 1.
         first: Option<u64>,

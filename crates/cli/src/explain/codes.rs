@@ -123,6 +123,15 @@ codes! {
         remedy: "Install it (Debian and Ubuntu: `apt-get install libpcap0.8`), or give '' to mean all packets.",
         shown: Shown::Only("a machine without libpcap"),
     }
+    NoRay = "no-ray" {
+        title: "A sweep over a Ray cluster needs Python's package and Ray, which are not on this machine",
+        means: "`paceline sweep --ray` hands over to `python3 -m paceline.ray`. The message names the packages that `python3` does not \
+                find.",
+        remedy: "`pip install 'paceline[ray]'` in the environment whose `python3` comes first in PATH, or sweep without --ray.",
+        shown: Shown::By(
+            "PATH=/nowhere \"$(command -v paceline)\" sweep captures --chains examples/edge.toml --ray local",
+        ),
+    }
     TrafficModel = "traffic-model" {
         title: "A model of traffic has an option with a value that it cannot have",
         means: "The value is out of range, is given twice, or does not fit the others. The message has the range.",

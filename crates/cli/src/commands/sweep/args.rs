@@ -26,7 +26,10 @@ Outcomes:
   timed-out         a defect, or --time-limit is too short
 
 DIR/runs.jsonl has a line for each comparison; with --resume those that it has are not made again. DIR/reproducers has
-a small capture for each kind of defect, and beside it the command that shows it. docs/verify.md says more.";
+a small capture for each kind of defect, and beside it the command that shows it. docs/verify.md says more.
+
+With --ray the comparisons are tasks on a Ray cluster, and DIR/runs.parquet has a row for each. Chains and captures have to be
+there on its machines by the same names. docs/guides/python.md says what to install.";
 
 #[derive(Args)]
 #[command(after_help = SWEEP)]
@@ -83,6 +86,9 @@ pub struct SweepArgs {
     /// Go on with the sweep in --out
     #[arg(long)]
     pub resume: bool,
+    /// Spread the comparisons over this Ray cluster, HOST:PORT; `local` starts one here that ends with the sweep
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["json", "jobs", "reduce_time"])]
+    pub ray: Option<String>,
     /// Write the summary as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -1,6 +1,8 @@
 //! `paceline sweep`: `verify` over many captures, chains, strategies and table sizes.
 
 mod args;
+pub mod cells;
+mod ray;
 
 use std::fs;
 use std::panic;
@@ -44,7 +46,10 @@ const SHOWN_CHARS: usize = 90;
 const MEMORY_SHARE: u64 = 2;
 
 pub fn command(args: &SweepArgs, registry: &Registry) -> Result<ExitCode, Failure> {
-    let question = question(args, registry)?;
+    if args.ray.is_some() {
+        return ray::hand_over();
+    }
+    let question = question(args, sources(args)?, registry)?;
     let mut inputs: Vec<&Path> = args.chains.iter().map(PathBuf::as_path).collect();
     inputs.extend(question.sources.iter().filter_map(|source| match source {
         Source::File(path) => Some(path.as_path()),
@@ -129,7 +134,8 @@ fn limits(args: &SweepArgs) -> Limits {
     }
 }
 
-fn question(args: &SweepArgs, registry: &Registry) -> Result<Question, Failure> {
+/// The captures that the arguments name, and those in the folders that they name, in the order of their names.
+fn sources(args: &SweepArgs) -> Result<Vec<PathBuf>, Failure> {
     let mut sources = Vec::new();
     for path in &args.captures {
         match path.is_dir() {
@@ -154,6 +160,11 @@ fn question(args: &SweepArgs, registry: &Registry) -> Result<Question, Failure> 
             EXTENSIONS.join(", .")
         )));
     }
+    Ok(sources)
+}
+
+/// What the arguments ask for, over these captures.
+fn question(args: &SweepArgs, sources: Vec<PathBuf>, registry: &Registry) -> Result<Question, Failure> {
     let chain = |path: &PathBuf| {
         let chain = read_chain(path, registry)?;
         let text = fs::read(path).unwrap_or_default();
