@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of docs/auto.md: what `auto` comes to rest at, beside the best strategy and number of cores by hindsight.
+"""For docs/auto.md: what `auto` comes to rest at, beside the best strategy and number of cores by hindsight.
 
 usage: auto.py PACELINE FOLDER [CAPTURE...]
 

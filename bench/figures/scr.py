@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The two tables of docs/scr.md, made from what the program measures. usage: scr.py PACELINE FOLDER [plan|compare]
+"""The table of docs/scr.md (compare), and what each program costs (plan). usage: scr.py PACELINE FOLDER [plan|compare]
 
 Each row is one run of PACELINE, whose JSON stays in FOLDER. Prints Markdown; progress goes to stderr.
 """
