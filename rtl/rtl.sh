@@ -226,6 +226,33 @@ pipelines() {
         pipeline fault -D$fault "${groups[@]}" || return
         if held fault "$out/few.pcap" --pacing every-cycle "${groups[@]}"; then missed $fault "its registers"; fi
     done
+    several_functions || failed=1
+    return $failed
+}
+
+# Three functions on one ring: each level of consistency for all of them, a level of its own for each, and buffers that are full at
+# times; and faults in what they share.
+several_functions() {
+    local small=(--stage-cycles 5 --dtable 6 --rb 3 --pb 5 --ring-buffer 2) failed=0 fault
+    local functions=(rtl/tests/functions.p4 --stages 8) mixed=("$out/mixed.p4" --stages 8 "${small[@]}")
+    pipeline functions "" "${functions[@]}" || return
+    held functions captures/edge.pcap --check --pacing every-cycle "${functions[@]}" || failed=1
+    held functions "$out/few.pcap" --check --pacing every-cycle "${functions[@]}" || failed=1
+    functions+=("${small[@]}")
+    pipeline full "" "${functions[@]}" || return
+    held full "$out/few.pcap" --check --pacing every-cycle "${functions[@]}" || failed=1
+    pipeline full_stale "" "${functions[@]}" --consistency bs2 --blocking-threshold 0 || return
+    held full_stale "$out/few.pcap" --pacing every-cycle "${functions[@]}" --consistency bs2 --blocking-threshold 0 || failed=1
+    pipeline full_weak "" "${functions[@]}" --consistency weak || return
+    held full_weak "$out/few.pcap" --pacing every-cycle "${functions[@]}" --consistency weak || failed=1
+    sed -e "s|\"../../|\"$PWD/|" -e "/muTable sources/,/size/s/STRICT/BS(3)/" -e "/muTable ports/,/size/s/STRICT/WEAK/" \
+        rtl/tests/functions.p4 >"$out/mixed.p4"
+    pipeline mixed "" "${mixed[@]}" || return
+    held mixed "$out/few.pcap" --pacing every-cycle "${mixed[@]}" || failed=1
+    for fault in FAULT_SLOT FAULT_DIRTY FAULT_WAY; do
+        pipeline fault -D$fault "${functions[@]}" || return
+        if held fault "$out/few.pcap" --pacing every-cycle "${functions[@]}"; then missed $fault "its registers"; fi
+    done
     return $failed
 }
 
@@ -294,7 +321,7 @@ formal() { # out [short]
     within 12 fifo -DFAULT_FULL rtl/sequencer/fifo.sv && unseen FAULT_FULL
     within 12 prepend -DFAULT_CARRY rtl/sequencer/prepend.sv && unseen FAULT_CARRY
     within 12 statistics -DFAULT_UPPER rtl/sequencer/statistics.sv && unseen FAULT_UPPER
-    for fault in FAULT_ROOM FAULT_QUEUE; do
+    for fault in FAULT_ROOM FAULT_QUEUE FAULT_WAY; do
         within 12 ring_node "-DLONG_SPAN -D$fault" "${ring[@]}" && unseen $fault
     done
     if [ "${2:-}" = short ]; then

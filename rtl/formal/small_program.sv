@@ -2,16 +2,39 @@
 // makes it one more, for packets that say so. Stages of a cycle, buffers of one or two, STRICT.
 package rapid_program;
 `ifdef LONG_SPAN
-  localparam int STAGES = 3;
+  // A second function behind it, of which a node of the first one hears what its schedulers say.
+  localparam int STAGES = 5;
+  localparam int FUNCTIONS = 2;
+  localparam logic [63:0] READ = {32'd3, 32'd0};
+  localparam logic [63:0] WRITE = {32'd4, 32'd2};
+  localparam logic [159:0] FUNCTION_OF = {32'd1, 32'd1, 32'd0, 32'd0, 32'd0};
+  localparam logic [63:0] IS_WEAK = 64'd0;
+  localparam logic [63:0] MAY_PASS = 64'd0;
+  localparam logic [63:0] TABLE = {32'd2, 32'd2};
+  localparam logic [63:0] ASKED_AT = {32'd0, 32'd0};
+  localparam logic [63:0] WRITTEN_AT = {32'd1, 32'd1};
+  localparam logic [63:0] KEY_AT = {32'd2, 32'd2};
+  localparam logic [63:0] READ_AT = {32'd3, 32'd3};
+  localparam logic [63:0] OWN_KEY_BITS = {32'd1, 32'd1};
+  localparam logic [63:0] OWN_VALUE_BITS = {32'd3, 32'd3};
 `else
   localparam int STAGES = 2;
+  localparam int FUNCTIONS = 1;
+  localparam logic [31:0] READ = 32'd0;
+  localparam logic [31:0] WRITE = 32'd1;
+  localparam logic [63:0] FUNCTION_OF = 64'd0;
+  localparam logic [31:0] IS_WEAK = 32'd0;
+  localparam logic [31:0] MAY_PASS = 32'd0;
+  localparam logic [31:0] TABLE = 32'd2;
+  // A header vector, from bit 0: there is a key, there is a new state, the key, the state that was read, the new one, the packet makes one.
+  localparam logic [31:0] ASKED_AT = 32'd0;
+  localparam logic [31:0] WRITTEN_AT = 32'd1;
+  localparam logic [31:0] KEY_AT = 32'd2;
+  localparam logic [31:0] READ_AT = 32'd3;
+  localparam logic [31:0] OWN_KEY_BITS = 32'd1;
+  localparam logic [31:0] OWN_VALUE_BITS = 32'd3;
 `endif
   localparam int STAGE_CYCLES = 1;
-  localparam int READ = 0;
-  localparam int WRITE = STAGES - 1;
-  localparam int IS_WEAK = 0;
-  localparam int MAY_PASS = 0;
-  localparam int TABLE = 2;
   localparam int FLOWS = 1;
   localparam int RB = 2;
   localparam int PB = 2;
@@ -19,11 +42,6 @@ package rapid_program;
   localparam int FROM_RING = 2;
   localparam int MAY_BLOCK = 0;
   localparam int THRESHOLD = 4;
-  // A header vector, from bit 0: there is a key, there is a new state, the key, the state that was read, the new one, the packet makes one.
-  localparam int ASKED_AT = 0;
-  localparam int WRITTEN_AT = 1;
-  localparam int KEY_AT = 2;
-  localparam int READ_AT = 3;
   localparam int UPDATES_AT = 9;
   localparam int KEY_BITS = 1;
   localparam int VALUE_BITS = 3;
@@ -54,6 +72,7 @@ package rapid_program;
     key_t   key;
     state_t state;
   } writeback_t;
+  localparam int WRITEBACK_BITS = 2 + KEY_BITS + STATE_BITS;
 
   typedef struct packed {
     logic [1:0] cancels;
@@ -65,6 +84,7 @@ package rapid_program;
     key_t       free_1;
     key_t       free_0;
   } control_t;
+  localparam int CONTROL_BITS = 6 + 6 * KEY_BITS;
 endpackage
 
 module rapid_step #(
@@ -74,12 +94,16 @@ module rapid_step #(
     output rapid_program::phv_t out
 );
 
+  localparam int WRITE = rapid_program::WRITE[31:0];
+  localparam int ASKED_AT = rapid_program::ASKED_AT[31:0];
+  localparam int WRITTEN_AT = rapid_program::WRITTEN_AT[31:0];
+  localparam int READ_AT = rapid_program::READ_AT[31:0];
+  localparam int NEW_AT = READ_AT + rapid_program::VALUE_BITS;
   always_comb begin
     out = in;
-    if (STAGE == rapid_program::WRITE && in[rapid_program::ASKED_AT] && in[rapid_program::UPDATES_AT]) begin
-      out[rapid_program::WRITTEN_AT] = 1'b1;
-      out[rapid_program::READ_AT + rapid_program::VALUE_BITS +: rapid_program::VALUE_BITS] =
-          in[rapid_program::READ_AT +: rapid_program::VALUE_BITS] + 3'd1;
+    if (STAGE == WRITE && in[ASKED_AT] && in[rapid_program::UPDATES_AT]) begin
+      out[WRITTEN_AT] = 1'b1;
+      out[NEW_AT +: rapid_program::VALUE_BITS] = in[READ_AT +: rapid_program::VALUE_BITS] + 3'd1;
     end
   end
 

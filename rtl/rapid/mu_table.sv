@@ -1,5 +1,8 @@
 // The muTable: all bits of a key match. Each entry compares, so that any key finds room wherever there is some.
-module mu_table (
+module mu_table #(
+    // Whose, from 0.
+    parameter int FUNCTION = 0
+) (
     input  wire                       clk,
     // Synchronous, active low. After it there is no entry.
     input  wire                       resetn,
@@ -12,7 +15,7 @@ module mu_table (
     output rapid_program::state_t     state
 );
 
-  localparam int TABLE = rapid_program::TABLE;
+  localparam int TABLE = rapid_program::TABLE[32*FUNCTION +: 32];
   localparam int KEY_BITS = rapid_program::KEY_BITS;
   localparam int STATE_BITS = rapid_program::STATE_BITS;
 

@@ -3,7 +3,10 @@
 //
 // All of a cycle is one piece of logic, in the order in which the model does it: a new state arrives, a packet that was sent
 // back, a heartbeat; flows move; a packet comes in, or the first of RB has its turn.
-module rd_sched (
+module rd_sched #(
+    // Whose, from 0.
+    parameter int FUNCTION = 0
+) (
     input  wire                       clk,
     // Synchronous, active low. After it no flow is dirty and no packet waits.
     input  wire                       resetn,
@@ -24,15 +27,16 @@ module rd_sched (
 );
 
   localparam int STAGE_CYCLES = rapid_program::STAGE_CYCLES;
-  localparam int READ = rapid_program::READ;
-  localparam int WRITE = rapid_program::WRITE;
+  localparam int READ = rapid_program::READ[32*FUNCTION +: 32];
+  localparam int WRITE = rapid_program::WRITE[32*FUNCTION +: 32];
   localparam int FLOWS = rapid_program::FLOWS;
   localparam int RB = rapid_program::RB;
   localparam int PB = rapid_program::PB;
   localparam int MAY_BLOCK = rapid_program::MAY_BLOCK;
   localparam int THRESHOLD = rapid_program::THRESHOLD;
-  localparam int ASKED_AT = rapid_program::ASKED_AT;
-  localparam int KEY_AT = rapid_program::KEY_AT;
+  localparam int ASKED_AT = rapid_program::ASKED_AT[32*FUNCTION +: 32];
+  localparam int KEY_AT = rapid_program::KEY_AT[32*FUNCTION +: 32];
+  localparam int OWN_KEY_BITS = rapid_program::OWN_KEY_BITS[32*FUNCTION +: 32];
   localparam int KEY_BITS = rapid_program::KEY_BITS;
   localparam int PACKET_BITS = rapid_program::PACKET_BITS;
 
@@ -324,7 +328,7 @@ module rd_sched (
     end
     phv = candidate.phv;
     candidate.uses_table = phv[ASKED_AT];
-    candidate.key = phv[KEY_AT +: KEY_BITS];
+    candidate.key = KEY_BITS'(phv[KEY_AT +: OWN_KEY_BITS]);
     found = 1'b0;
     flow = '0;
     for (int i = 0; i < FLOWS; i++) begin

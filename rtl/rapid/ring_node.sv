@@ -1,8 +1,9 @@
 // A node of the side ring (RAPID §4.3, Fig. 5). Against the pipeline, by one node in each cycle, go new states and packets from
-// the stage that writes to the one that reads; and around the rest of the ring what the read scheduler says to the other.
+// a function's stage that writes to the one that reads; and around the rest of the ring, through the nodes of other functions,
+// what its read scheduler says to the other.
 //
-// In a cycle a node sends a new state or a packet: of those from the ring first, then of its stage's. One that has
-// packets waiting passes no heartbeat on.
+// What schedulers say is never delayed: each function has a lane for it. In a cycle in which a node sends none of that it sends
+// a packet: of those from the ring first, then of its stage's. One that has packets waiting passes no heartbeat on.
 module ring_node #(
     // Which, from 0; one for each stage.
     parameter int NODE = 0
@@ -14,12 +15,12 @@ module ring_node #(
     // From the node behind. Each is valid for one cycle.
     input  rapid_program::packet_t    in_packet,
     input  rapid_program::writeback_t in_writeback,
-    input  rapid_program::control_t   in_control,
+    input  wire [rapid_program::FUNCTIONS*rapid_program::CONTROL_BITS-1:0] in_control,
 
     // To the node before it, whether that has room for a packet, and whether this one has.
     output rapid_program::packet_t    out_packet,
     output rapid_program::writeback_t out_writeback,
-    output rapid_program::control_t   out_control,
+    output wire [rapid_program::FUNCTIONS*rapid_program::CONTROL_BITS-1:0] out_control,
     input  wire                       next_has_room,
     output wire                       has_room,
     // Packets wait here.
@@ -37,18 +38,23 @@ module ring_node #(
     output rapid_program::control_t   down_control
 );
 
-  localparam bit IS_READ = NODE == rapid_program::READ;
-  localparam bit IS_WRITE = NODE == rapid_program::WRITE;
+  localparam int FUNCTIONS = rapid_program::FUNCTIONS;
+  // Whose span it is in, if in any.
+  localparam int FUNCTION = rapid_program::FUNCTION_OF[32*NODE +: 32];
+  localparam int READ = rapid_program::READ[32*FUNCTION +: 32];
+  localparam int WRITE = rapid_program::WRITE[32*FUNCTION +: 32];
+  localparam bit IS_READ = NODE == READ;
+  localparam bit IS_WRITE = NODE == WRITE;
   // Packets come through here.
-  localparam bit SENDS = NODE > rapid_program::READ && NODE <= rapid_program::WRITE;
+  localparam bit SENDS = NODE > READ && NODE <= WRITE;
   localparam int PACKET = rapid_program::PACKET_BITS;
-  localparam int WRITEBACK = 2 + rapid_program::KEY_BITS + rapid_program::STATE_BITS;
-  localparam int CONTROL = 6 + 6 * rapid_program::KEY_BITS;
+  localparam int WRITEBACK = rapid_program::WRITEBACK_BITS;
+  localparam int CONTROL = rapid_program::CONTROL_BITS;
 
   // The ring's slot before this node, what its stage has handed over, and what was taken off in the last two cycles.
   logic [PACKET-1:0]    bus_packet;
   logic [WRITEBACK-1:0] bus_writeback;
-  logic [CONTROL-1:0]   bus_control;
+  logic [FUNCTIONS*CONTROL-1:0] bus_control;
   logic [WRITEBACK-1:0] upload_writeback;
   logic [CONTROL-1:0]   upload_control;
   logic [PACKET-1:0]    taken_1_packet;
@@ -62,13 +68,42 @@ module ring_node #(
   assign down_writeback = taken_2_writeback;
   assign down_control = taken_2_control;
   assign out_writeback = IS_WRITE ? upload_writeback : IS_READ ? '0 : bus_writeback;
-  assign out_control = IS_READ ? upload_control : IS_WRITE ? '0 : bus_control;
+  generate
+    for (genvar i = 0; i < FUNCTIONS; i++) begin : g_lane
+      if (i == FUNCTION && IS_READ) assign out_control[CONTROL*i +: CONTROL] = upload_control;
+      else if (i == FUNCTION && IS_WRITE) assign out_control[CONTROL*i +: CONTROL] = '0;
+      else assign out_control[CONTROL*i +: CONTROL] = bus_control[CONTROL*i +: CONTROL];
+    end
+  endgenerate
+
+  // Whether a scheduler says something in a lane that goes on.
+  logic says;
+  rapid_program::control_t lane;
+  always_comb begin
+    says = 1'b0;
+    lane = '0;
+    for (int i = 0; i < FUNCTIONS; i++) begin
+      lane = out_control[CONTROL*i +: CONTROL];
+      if (lane.cancels != 2'd0 || lane.frees != 4'd0) says = 1'b1;
+    end
+  end
+`ifdef FAULT_SLOT
+  // Planted: the node takes off what is for the next function's stage.
+  localparam int TAKES = (FUNCTION + 1) % FUNCTIONS;
+`else
+  localparam int TAKES = FUNCTION;
+`endif
 
   // Yosys 0.23 knows no members of structs within `generate`: these are packets as bits, with `valid` in front.
   localparam int VALID = PACKET - 1;
   wire bus_is_taken;
   wire is_handed_over;
+`ifdef FAULT_WAY
+  // Planted: a packet does not give way to what schedulers say, and is sent beside it.
   assign bus_is_taken = out_writeback.valid;
+`else
+  assign bus_is_taken = out_writeback.valid || says;
+`endif
   assign is_handed_over = up_packet.valid;
   generate
     if (SENDS) begin : g_sends
@@ -140,7 +175,7 @@ module ring_node #(
       upload_control <= up_control;
       taken_1_packet <= IS_READ ? bus_packet : '0;
       taken_1_writeback <= IS_READ ? bus_writeback : '0;
-      taken_1_control <= IS_WRITE ? bus_control : '0;
+      taken_1_control <= IS_WRITE ? bus_control[CONTROL*TAKES +: CONTROL] : '0;
       taken_2_packet <= taken_1_packet;
       taken_2_writeback <= taken_1_writeback;
       taken_2_control <= taken_1_control;

@@ -1,7 +1,10 @@
 // The write scheduler, behind the last stage of a function (RAPID §4.2, §4.3, §4.5): says which packets have read a stale state and
 // go back, and hands new states over. Its dTable mirrors the read scheduler's: a flow comes with its update, is clean after
 // `cancel_dirty`, and goes when it has gone there.
-module wr_sched (
+module wr_sched #(
+    // Whose, from 0.
+    parameter int FUNCTION = 0
+) (
     input  wire                       clk,
     // Synchronous, active low. After it no flow is dirty.
     input  wire                       resetn,
@@ -18,13 +21,14 @@ module wr_sched (
     output rapid_program::writeback_t writeback
 );
 
-  localparam int IS_WEAK = rapid_program::IS_WEAK;
-  localparam int MAY_PASS = rapid_program::MAY_PASS;
+  localparam int IS_WEAK = rapid_program::IS_WEAK[32*FUNCTION +: 32];
+  localparam int MAY_PASS = rapid_program::MAY_PASS[32*FUNCTION +: 32];
   localparam int FLOWS = rapid_program::FLOWS;
-  localparam int WRITTEN_AT = rapid_program::WRITTEN_AT;
-  localparam int READ_AT = rapid_program::READ_AT;
+  localparam int WRITTEN_AT = rapid_program::WRITTEN_AT[32*FUNCTION +: 32];
+  localparam int READ_AT = rapid_program::READ_AT[32*FUNCTION +: 32];
   localparam int KEY_BITS = rapid_program::KEY_BITS;
   localparam int VALUE_BITS = rapid_program::VALUE_BITS;
+  localparam int OWN_VALUE_BITS = rapid_program::OWN_VALUE_BITS[32*FUNCTION +: 32];
 
   logic [FLOWS-1:0]    used;
   logic [FLOWS-1:0]    dirty;
@@ -62,7 +66,7 @@ module wr_sched (
   assign phv = leaving.phv;
   assign read = leaving.read;
   assign fresh.is_there = 1'b1;
-  assign fresh.values = phv[READ_AT + VALUE_BITS +: VALUE_BITS];
+  assign fresh.values = VALUE_BITS'(phv[READ_AT + OWN_VALUE_BITS +: OWN_VALUE_BITS]);
 
   wire asks;
   wire is_stale;
@@ -89,7 +93,12 @@ module wr_sched (
     returning.valid = goes_back;
     returning.is_alone = 1'b0;
     writeback.valid = updates && !is_lost;
+`ifdef FAULT_DIRTY
+    // Planted: a new state of the last function makes no flow dirty.
+    writeback.is_dirty = registers && FUNCTION != rapid_program::FUNCTIONS - 1;
+`else
     writeback.is_dirty = registers;
+`endif
     writeback.key = leaving.key;
     writeback.state = fresh;
   end

@@ -26,19 +26,23 @@ using Numbers = std::vector<uint64_t>;
     std::exit(1);
 }
 
-// `localparam int NAME = N;` of the program's package.
-std::map<std::string, uint64_t> parameters(const std::string &path) {
+// `localparam int NAME = N;` of the program's package, and `localparam logic [...] NAME = {32'dN, ...};`, whose last number is the first.
+std::map<std::string, Numbers> parameters(const std::string &path) {
     std::ifstream file(path);
     if (!file) fail("cannot open " + path);
-    std::map<std::string, uint64_t> found;
+    std::map<std::string, Numbers> found;
     for (std::string line; std::getline(file, line);) {
         std::istringstream words(line);
-        std::string local, type, name, equals;
-        uint64_t value;
-        if (words >> local >> type >> name >> equals >> value && local == "localparam") found[name] = value;
+        std::string local, type, bits, name, equals, number;
+        if (!(words >> local >> type) || local != "localparam" || (type == "logic" && !(words >> bits))) continue;
+        words >> name >> equals;
+        Numbers &numbers = found[name];
+        while (words >> number) {
+            size_t from = number.find("'d");
+            from = from == std::string::npos ? 0 : from + 2;
+            numbers.insert(numbers.begin(), std::strtoull(number.c_str() + from, nullptr, 10));
+        }
     }
-    found["STATE_BITS"] = found["VALUE_BITS"] + 1;
-    found["PACKET_BITS"] = 35 + found["KEY_BITS"] + found["STATE_BITS"] + found["PHV_BITS"];
     return found;
 }
 
@@ -85,7 +89,10 @@ class Harness {
             phv_ += width;
         }
         key_ = parameter("KEY_BITS");
-        state_ = parameter("STATE_BITS");
+        state_ = parameter("VALUE_BITS") + 1;
+        packet_ = 35 + key_ + state_ + parameter("PHV_BITS");
+        control_ = 6 + 6 * key_;
+        functions_ = parameter("FUNCTIONS");
         if (phv_ != parameter("PHV_BITS")) fail("the trace is of another program: its header vectors have other bits");
         top_.resetn = 0;
         top_.s_valid = 0;
@@ -109,27 +116,32 @@ class Harness {
             top_.eval();
             cycles_++;
         }
-        std::printf("%llu cycles, %llu packets in, %llu out, %llu lost, %llu states written back: equal\n", ull(cycles_),
-                    ull(packets_), ull(out_), ull(lost_), ull(writebacks_));
+        std::printf("%llu cycles, %llu packets in, %llu out, %llu lost, states written back by each function:", ull(cycles_),
+                    ull(packets_), ull(out_), ull(lost_));
+        for (auto &function : writebacks_) std::printf(" %llu", ull(function.second));
+        std::printf("; %llu cycles with packets that wait in ring nodes: equal\n", ull(delayed_));
     }
 
   private:
     static unsigned long long ull(uint64_t value) { return value; }
 
-    std::map<std::string, uint64_t> parameter_;
+    std::map<std::string, Numbers> parameter_;
     std::istream &trace_;
     Vrapid top_;
     std::map<std::string, Numbers> expected_;
     std::map<std::string, Signal> signals_;
     // First bit and bits of each word of a header vector.
     std::vector<unsigned> at_, widths_;
-    unsigned phv_ = 0, key_ = 0, state_ = 0;
-    uint64_t cycle_ = 0, cycles_ = 0, packets_ = 0, out_ = 0, lost_ = 0, writebacks_ = 0;
+    unsigned phv_ = 0, key_ = 0, state_ = 0, packet_ = 0, control_ = 0, functions_ = 0;
+    uint64_t cycle_ = 0, cycles_ = 0, packets_ = 0, out_ = 0, lost_ = 0, delayed_ = 0;
+    std::map<unsigned, uint64_t> writebacks_;
+    // Whether in this cycle a packet waits in a ring node for more than its turn.
+    bool waiting_ = false;
 
-    uint64_t parameter(const std::string &name) const {
+    uint64_t parameter(const std::string &name, size_t place = 0) const {
         auto found = parameter_.find(name);
-        if (found == parameter_.end()) fail("the program has no parameter " + name);
-        return found->second;
+        if (found == parameter_.end() || found->second.size() <= place) fail("the program has no parameter " + name);
+        return found->second[place];
     }
     std::string next() {
         std::string line;
@@ -154,7 +166,7 @@ class Harness {
             else numbers.push_back(std::strtoull(word.c_str(), nullptr, 16));
         }
         if (name == "left") events[name] = numbers;
-        else if (name == "lost") events[cause] = numbers;
+        else if (name == "lost") events[cause].push_back(numbers.at(0));
         else expected_[name] = numbers;
     }
 
@@ -176,19 +188,19 @@ class Harness {
         if (found == signals_.end()) found = signals_.emplace(scope + "." + name, Signal(scope, name)).first;
         return found->second;
     }
-    // A packet in a vector of PACKET_BITS: its place, or 0; and its header vector.
+    // A packet as bits: its place, or 0; and its header vector.
     uint64_t place(const Signal &signal, size_t element, bool is_there = false) const {
-        unsigned top = parameter("PACKET_BITS");
-        return is_there || signal.bits(top - 1, 1, element) ? signal.bits(top - 33, 32, element) : 0;
+        return is_there || signal.bits(packet_ - 1, 1, element) ? signal.bits(packet_ - 33, 32, element) : 0;
     }
     Numbers words(const Signal &signal, size_t element) const {
         Numbers numbers;
         for (size_t i = 0; i < at_.size(); i++) numbers.push_back(signal.bits(at_[i], widths_[i], element));
         return numbers;
     }
-    // The words of a state, which are those of a header vector from READ_AT on, and whether it is there.
-    void put_state(Numbers &numbers, const Signal &signal, unsigned at, size_t element) const {
-        unsigned first = static_cast<unsigned>(parameter("READ_AT")), end = first + state_ - 1;
+    // The words of a function's state, which are those of a header vector from READ_AT on, and whether it is there.
+    void put_state(Numbers &numbers, unsigned function, const Signal &signal, unsigned at, size_t element) const {
+        auto first = static_cast<unsigned>(parameter("READ_AT", function));
+        auto end = first + static_cast<unsigned>(parameter("OWN_VALUE_BITS", function));
         for (size_t i = 0; i < at_.size(); i++)
             if (at_[i] >= first && at_[i] < end) numbers.push_back(signal.bits(at + at_[i] - first, widths_[i], element));
         numbers.push_back(signal.bits(at + state_ - 1, 1, element));
@@ -217,19 +229,26 @@ class Harness {
             equal(name + ".phv", places[0] ? words(held, 0) : Numbers());
         }
         for (unsigned node = 0; node < parameter("STAGES"); node++) compare_node(node);
-        uint64_t span = parameter("WRITE") - parameter("READ") + 1;
-        Numbers beats = expected_["beats"];
-        beats.at(0) &= (uint64_t(1) << (span + 2)) - 1;
-        Numbers found{signal("", "beats").value()};
+        Numbers beats = expected_["beats"], found;
+        for (unsigned f = 0; f < functions_; f++) {
+            beats.at(f) &= (uint64_t(4) << (parameter("WRITE", f) - parameter("READ", f) + 1)) - 1;
+            found.push_back(signal(span(f), "beats").value());
+        }
         if (beats != found) differs("beats", beats, found);
-        compare_read_scheduler();
-        compare_write_scheduler();
-        compare_table();
+        for (unsigned f = 0; f < functions_; f++) {
+            function_ = f;
+            compare_read_scheduler();
+            compare_write_scheduler();
+            compare_table();
+        }
     }
 
     void compare_node(unsigned node) {
-        std::string name = "ring." + std::to_string(node), scope = ".g_node[" + std::to_string(node) + "].node";
-        bool sends = node > parameter("READ") && node <= parameter("WRITE");
+        std::string name = "ring." + std::to_string(node), scope = node_scope(node);
+        // In whose span it is; in none it has the first one's number, and is not within that span.
+        auto own = static_cast<unsigned>(parameter("FUNCTION_OF", node));
+        bool sends = node > parameter("READ", own) && node <= parameter("WRITE", own);
+        waiting_ |= sends && (!expected_[name + ".from_ring"].empty() || expected_[name + ".from_pipeline"].size() > 1);
         for (std::string queue : {"from_ring", "from_pipeline"}) {
             Numbers places;
             if (sends) {
@@ -245,31 +264,46 @@ class Harness {
             Numbers numbers;
             if (writeback.bits(state_ + key_ + 1, 1)) {
                 numbers = {writeback.bits(state_, key_), writeback.bits(state_ + key_, 1)};
-                put_state(numbers, writeback, 0, 0);
+                put_state(numbers, own, writeback, 0, 0);
             }
             equal(name + "." + link + ".writebacks", numbers);
+            // A lane for each function on the bus; what the stage has handed over, and what it gets, is its own function's.
             const Signal &control = signal(scope, link + "_control");
-            Numbers cancels, frees;
-            for (unsigned i = 0; i < 4; i++)
-                if (control.bits(4 * key_ + i, 1)) frees.push_back(control.bits(i * key_, key_));
-            for (unsigned i = 0; i < 2; i++)
-                if (control.bits(4 * key_ + 4 + 2 * key_ + i, 1))
-                    cancels.push_back(control.bits(4 * key_ + 4 + i * key_, key_));
-            std::sort(cancels.begin(), cancels.end());
-            std::sort(frees.begin(), frees.end());
-            equal(name + "." + link + ".cancels", cancels);
-            equal(name + "." + link + ".frees", frees);
+            std::vector<Numbers> cancels, frees;
+            for (unsigned lane = 0; lane < (link == "bus" ? functions_ : 1); lane++) {
+                unsigned at = lane * control_, said_by = link == "bus" ? lane : own;
+                for (unsigned i = 0; i < 4; i++)
+                    if (control.bits(at + 4 * key_ + i, 1)) frees.push_back({said_by, control.bits(at + i * key_, key_)});
+                for (unsigned i = 0; i < 2; i++)
+                    if (control.bits(at + 6 * key_ + 4 + i, 1))
+                        cancels.push_back({said_by, control.bits(at + 4 * key_ + 4 + i * key_, key_)});
+            }
+            equal(name + "." + link + ".cancels", side_by_side(cancels));
+            equal(name + "." + link + ".frees", side_by_side(frees));
         }
     }
+    static Numbers side_by_side(std::vector<Numbers> &pairs) {
+        std::sort(pairs.begin(), pairs.end());
+        Numbers numbers;
+        for (auto &pair : pairs) numbers.insert(numbers.end(), pair.begin(), pair.end());
+        return numbers;
+    }
 
-    uint64_t read(const std::string &name, size_t element = 0) { return signal(".rd_sched", name).value(element); }
-    bool flag(const std::string &name, unsigned bit) { return signal(".rd_sched", name).bits(bit, 1); }
+    // The function that is compared, where its parts are, and what the trace calls them.
+    unsigned function_ = 0;
+    static std::string span(unsigned function) { return ".g_function[" + std::to_string(function) + "].span"; }
+    static std::string node_scope(unsigned node) { return ".g_stage[" + std::to_string(node) + "].node"; }
+    const Signal &part(const std::string &module, const std::string &name) { return signal(span(function_) + module, name); }
+    void equal_part(const std::string &name, const Numbers &found) { equal(std::to_string(function_) + "." + name, found); }
+
+    uint64_t read(const std::string &name, size_t element = 0) { return part(".rd_sched", name).value(element); }
+    bool flag(const std::string &name, unsigned bit) { return part(".rd_sched", name).bits(bit, 1); }
     void put_list(Numbers &numbers, const std::string &list, unsigned flow) {
         Numbers places;
         if (flag("has_" + list, flow)) {
             uint64_t slot = read(list + "_head", flow);
             for (uint64_t i = 0; i <= parameter("PB"); i++) {
-                places.push_back(place(signal(".rd_sched", "pb"), slot, true));
+                places.push_back(place(part(".rd_sched", "pb"), slot, true));
                 if (slot == read(list + "_tail", flow)) break;
                 slot = read("next", slot);
             }
@@ -281,8 +315,8 @@ class Harness {
     void compare_read_scheduler() {
         Numbers rb;
         for (uint64_t i = 0; i < read("rb_count"); i++)
-            rb.push_back(place(signal(".rd_sched", "rb"), (read("rb_first") + i) % parameter("RB")));
-        equal("rb", rb);
+            rb.push_back(place(part(".rd_sched", "rb"), (read("rb_first") + i) % parameter("RB")));
+        equal_part("rb", rb);
         std::map<uint64_t, Numbers> flows;
         for (unsigned i = 0; i < parameter("FLOWS"); i++) {
             if (!flag("used", i)) continue;
@@ -295,45 +329,45 @@ class Harness {
         }
         Numbers dirty;
         for (auto &flow : flows) dirty.insert(dirty.end(), flow.second.begin(), flow.second.end());
-        equal("dirty", dirty);
+        equal_part("dirty", dirty);
         for (std::string queue : {"block", "suspend", "schedule"}) {
             Numbers keys;
             for (uint64_t i = 0; i < read(queue + "_count"); i++) keys.push_back(read("keys", read(queue, i)));
-            equal(queue, keys);
+            equal_part(queue, keys);
         }
         Numbers waits;
         for (uint64_t i = 0; i < read("waits_count"); i++) {
             waits.push_back(read("keys", read("waits", i)));
             waits.push_back(read("due", i));
         }
-        equal("wait", waits);
-        equal("timers", Numbers{read("decrease"), read("increase")});
-        equal("advances", Numbers{read("advances")});
+        equal_part("wait", waits);
+        equal_part("timers", Numbers{read("decrease"), read("increase")});
+        equal_part("advances", Numbers{read("advances")});
     }
 
     void compare_write_scheduler() {
         std::map<uint64_t, Numbers> flows;
-        auto of = [&](const char *name) -> const Signal & { return signal(".wr_sched", name); };
+        auto of = [&](const char *name) -> const Signal & { return part(".wr_sched", name); };
         for (unsigned i = 0; i < parameter("FLOWS"); i++)
             if (of("used").bits(i, 1))
                 flows[of("keys").value(i)] = {of("keys").value(i), of("dirty").bits(i, 1), of("may_pass").value(i)};
         Numbers dirty;
         for (auto &flow : flows) dirty.insert(dirty.end(), flow.second.begin(), flow.second.end());
-        equal("write.dirty", dirty);
+        equal_part("write.dirty", dirty);
     }
 
     void compare_table() {
-        const Signal &keys = signal(".mu_table", "keys"), &states = signal(".mu_table", "states");
+        const Signal &keys = part(".mu_table", "keys"), &states = part(".mu_table", "states");
         std::map<uint64_t, Numbers> entries;
-        for (uint64_t i = 0; i < signal(".mu_table", "used").value(); i++) {
+        for (uint64_t i = 0; i < part(".mu_table", "used").value(); i++) {
             Numbers &entry = entries[keys.value(i)];
             entry = {keys.value(i)};
-            put_state(entry, states, 0, i);
+            put_state(entry, function_, states, 0, i);
         }
         Numbers table;
         for (auto &entry : entries) table.insert(table.end(), entry.second.begin(), entry.second.end());
-        equal("table", table);
-        equal("table.refused", Numbers{signal(".mu_table", "refused").value()});
+        equal_part("table", table);
+        equal_part("table.refused", Numbers{part(".mu_table", "refused").value()});
     }
 
     void compare_events(std::map<std::string, Numbers> &events) {
@@ -350,17 +384,25 @@ class Harness {
             out_++;
         }
         if (left != events["left"]) differs("what leaves", events["left"], left);
-        const std::pair<const char *, uint32_t> lost[] = {{"ring_buffer_full", top_.lost_ring},
-                                                          {"resubmitted_buffer_full", top_.lost_rb},
-                                                          {"phv_buffer_full", top_.lost_pb},
-                                                          {"dirty_table_full", top_.lost_dtable}};
-        for (auto &[cause, place] : lost) {
-            Numbers found = place ? Numbers{place} : Numbers();
-            if (found != events[cause]) differs(std::string("lost, ") + cause, events[cause], found);
-            lost_ += place != 0;
+        const std::pair<const char *, const char *> lost[] = {{"ring_buffer_full", "lost_ring"},
+                                                              {"resubmitted_buffer_full", "lost_rb"},
+                                                              {"phv_buffer_full", "lost_pb"},
+                                                              {"dirty_table_full", "lost_dtable"}};
+        for (auto &[cause, pins] : lost) {
+            Numbers found, &wanted = events[cause];
+            for (unsigned f = 0; f < functions_; f++)
+                if (uint64_t place = signal("", pins).bits(32 * f, 32)) found.push_back(place);
+            std::sort(found.begin(), found.end());
+            std::sort(wanted.begin(), wanted.end());
+            if (found != wanted) differs(std::string("lost, ") + cause, wanted, found);
+            lost_ += found.size();
         }
-        const Signal &writeback = signal(".g_node[" + std::to_string(parameter("READ")) + "].node", "taken_2_writeback");
-        writebacks_ += writeback.bits(state_ + key_ + 1, 1);
+        for (unsigned f = 0; f < functions_; f++) {
+            auto node = static_cast<unsigned>(parameter("READ", f));
+            writebacks_[f] += signal(node_scope(node), "taken_2_writeback").bits(state_ + key_ + 1, 1);
+        }
+        delayed_ += waiting_;
+        waiting_ = false;
     }
 };
 

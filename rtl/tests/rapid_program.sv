@@ -1,4 +1,5 @@
 // What rtl/rapid needs of the program `groups.p4`: written by `paceline p4 rtl`. docs/rtl.md says what it means.
+// Function 0: `ingress.states`, STRICT.
 // verilator lint_off DECLFILENAME
 // verilator lint_off UNUSEDSIGNAL
 // verilator lint_off UNUSEDPARAM
@@ -9,21 +10,13 @@ package rapid_program;
   localparam int STAGES = 6;
   // Registers of each.
   localparam int STAGE_CYCLES = 18;
-  // The stage at whose entry `ingress.states` is read, from 0.
-  localparam int READ = 1;
-  // The stage at whose exit it is written.
-  localparam int WRITE = 3;
-  // Consistency: STRICT.
-  localparam int IS_WEAK = 0;
-  // Stale packets that may pass after an update.
-  localparam int MAY_PASS = 0;
-  // Entries of the muTable.
-  localparam int TABLE = 64;
+  // Functions, in the order in which packets come to them.
+  localparam int FUNCTIONS = 1;
   // Flows of each dTable, and of each queue.
   localparam int FLOWS = 6;
-  // Packets of RB.
+  // Packets of an RB.
   localparam int RB = 16;
-  // Packets of PB.
+  // Packets of a PB.
   localparam int PB = 32;
   // Packets of a ring node, of its stage.
   localparam int FROM_PIPELINE = 8;
@@ -33,29 +26,51 @@ package rapid_program;
   localparam int MAY_BLOCK = 1;
   // Updates after which it is.
   localparam int THRESHOLD = 4;
-  // The bit of a header vector that says that there is a key.
-  localparam int ASKED_AT = 0;
-  // The bit that says that there is a new state.
-  localparam int WRITTEN_AT = 1;
-  // The first bit of the key.
-  localparam int KEY_AT = 2;
-  // That of the state that was read; the new one is behind it.
-  localparam int READ_AT = 42;
-  // Bits of a key, of a state's values, of a header vector.
+  // Bits of the widest key.
   localparam int KEY_BITS = 40;
+  // Bits of the values of the widest state.
   localparam int VALUE_BITS = 24;
+  // Bits of a header vector.
   localparam int PHV_BITS = 311;
+
+  // For each function 32 bits, the first one's the lowest.
+  // The stage at whose entry a state is read, from 0.
+  localparam logic [31:0] READ = {32'd1};
+  // The stage at whose exit it is written.
+  localparam logic [31:0] WRITE = {32'd3};
+  // 1: WEAK.
+  localparam logic [31:0] IS_WEAK = {32'd0};
+  // Stale packets that may pass after an update.
+  localparam logic [31:0] MAY_PASS = {32'd0};
+  // Entries of the muTable.
+  localparam logic [31:0] TABLE = {32'd64};
+  // The bit of a header vector that says that there is a key.
+  localparam logic [31:0] ASKED_AT = {32'd0};
+  // The bit that says that there is a new state.
+  localparam logic [31:0] WRITTEN_AT = {32'd1};
+  // The first bit of the key.
+  localparam logic [31:0] KEY_AT = {32'd2};
+  // That of the state that was read; the new one is behind it.
+  localparam logic [31:0] READ_AT = {32'd42};
+  // Bits of a key.
+  localparam logic [31:0] OWN_KEY_BITS = {32'd40};
+  // Bits of a state's values.
+  localparam logic [31:0] OWN_VALUE_BITS = {32'd24};
+
+  // For each stage 32 bits: in whose span it is; 0 where in none.
+  localparam logic [191:0] FUNCTION_OF = {32'd0, 32'd0, 32'd0, 32'd0, 32'd0, 32'd0};
+
   typedef logic [39:0] key_t;
   typedef logic [310:0] phv_t;
 
   // What a muTable holds for a key.
   typedef struct packed {
     logic is_there;
-    logic [23:0] values;
+    logic [VALUE_BITS-1:0] values;
   } state_t;
   localparam int STATE_BITS = VALUE_BITS + 1;
 
-  // A packet, and what hardware keeps beside its header vector.
+  // A packet, and what hardware keeps beside its header vector: of the function that it is in.
   typedef struct packed {
     logic        valid;
     logic [31:0] place;       // in order of arrival, from 1
@@ -74,8 +89,9 @@ package rapid_program;
     key_t   key;
     state_t state;
   } writeback_t;
+  localparam int WRITEBACK_BITS = 2 + KEY_BITS + STATE_BITS;
 
-  // What the read scheduler says in a cycle: two flows clean at most, four gone.
+  // What a read scheduler says in a cycle: two flows clean at most, four gone.
   typedef struct packed {
     logic [1:0] cancels;
     key_t       cancel_1;
@@ -86,6 +102,7 @@ package rapid_program;
     key_t       free_1;
     key_t       free_0;
   } control_t;
+  localparam int CONTROL_BITS = 6 + 6 * KEY_BITS;
 endpackage
 
 // What a stage does to a header vector that enters it; a stage behind the program's last does nothing.

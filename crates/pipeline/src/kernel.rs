@@ -292,13 +292,13 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
         }
         scheme.registers(chip, &mut registers);
         if shown_writebacks.replace(chip.stats.writebacks) != Some(chip.stats.writebacks) {
-            for function in &chip.functions {
+            for (number, function) in chip.functions.iter().enumerate() {
                 let table = &chip.tables[function.table];
                 let words = |(key, state): (u64, P::State)| {
                     std::iter::once(key).chain(chip.program.state_words(function.table, &state))
                 };
-                registers.put("table", table.contents().into_iter().flat_map(words));
-                registers.put("table.refused", [table.refused()]);
+                registers.put(format!("{number}.table"), table.contents().into_iter().flat_map(words));
+                registers.put(format!("{number}.table.refused"), [table.refused()]);
             }
         }
         registers

@@ -7,23 +7,21 @@ use thiserror::Error;
 use super::code::{ASKED, WRITTEN};
 use super::image::Image;
 use super::layout::Layout;
+use super::object::Held;
 use super::run::Compiled;
 use super::verilog::statements;
 use crate::emulation::check;
 use crate::options::{Model, Options, RapidOptions, SetupError, WhenFull};
-use crate::program::Consistency;
+use crate::program::{Consistency, TableSpec};
 
 /// Why a program, or a setting of the model, is not there in hardware.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum HardwareError {
-    /// Not one muTable.
+    /// No muTable, register, counter or meter.
     #[error(
-        "the program has {objects} muTables, registers, counters and meters; there is hardware for one muTable"
+        "the program has no muTable; there is hardware for programs that write one in a later stage than they read it"
     )]
-    Objects {
-        /// How many.
-        objects: usize,
-    },
+    Stateless,
     /// A table of one stage.
     #[error("{object} is read and written in one stage; there is hardware for a muTable of two or more")]
     OneStage {
@@ -76,120 +74,204 @@ impl Hardware {
     /// # Errors
     /// [`HardwareError`] names what there is no hardware for.
     pub fn new(image: &Image, rapid: &RapidOptions, options: &Options) -> Result<Hardware, HardwareError> {
-        let [held] = &image.objects[..] else {
-            return Err(HardwareError::Objects { objects: image.objects.len() });
-        };
-        let object = held.used.object.describe(image.machine.program());
-        let spec = &image.tables()[0];
-        if spec.is_atom() {
-            return Err(HardwareError::OneStage { object });
+        if image.objects.is_empty() {
+            return Err(HardwareError::Stateless);
         }
-        if held.key_widths().is_none() {
-            return Err(HardwareError::Keys { object });
-        }
-        if !held.contents(&image.machine).is_empty() {
-            return Err(HardwareError::Entries { object });
+        for (held, spec) in image.objects.iter().zip(image.tables()) {
+            let object = held.used.object.describe(image.machine.program());
+            if spec.is_atom() {
+                return Err(HardwareError::OneStage { object });
+            }
+            if held.key_widths().is_none() {
+                return Err(HardwareError::Keys { object });
+            }
+            if !held.contents(&image.machine).is_empty() {
+                return Err(HardwareError::Entries { object });
+            }
         }
         if options.when_full == WhenFull::Stall {
             return Err(HardwareError::Stalls);
         }
         check(&Compiled::<{ super::MAX_WORDS }>::new(image), &Model::Rapid(*rapid), options)?;
         let layout = Layout::new(image);
-        let mut verilog = package(image, rapid, options, &layout);
+        let mut verilog = Package { image, rapid, options, layout: &layout }.written();
         verilog += &module(image, &layout)?;
         Ok(Hardware { verilog, widths: layout.widths })
     }
 }
 
-fn package(image: &Image, rapid: &RapidOptions, options: &Options, layout: &Layout) -> String {
-    let (held, spec) = (&image.objects[0], &image.tables()[0]);
-    let stages = options.stages.unwrap_or(image.stages());
-    let stage_cycles = options.stage_cycles.unwrap_or(Model::Rapid(*rapid).stage_cycles());
-    let values: u32 = layout.widths[held.read_words..held.read_words + held.words].iter().sum();
-    let (name, stale) = match rapid.consistency.unwrap_or(spec.consistency) {
-        Consistency::Strict => ("STRICT", 0),
-        Consistency::BoundedStaleness(packets) => ("BS", packets),
-        Consistency::Weak => ("WEAK", 0),
-    };
-    let numbers: [(&str, String, u64); 18] = [
-        ("STAGES", "Stages of the pipeline.".into(), stages as u64),
-        ("STAGE_CYCLES", "Registers of each.".into(), stage_cycles as u64),
-        (
-            "READ",
-            format!("The stage at whose entry `{}` is read, from 0.", spec.name),
-            spec.read_stage as u64,
-        ),
-        ("WRITE", "The stage at whose exit it is written.".into(), spec.write_stage as u64),
-        ("IS_WEAK", format!("Consistency: {name}."), u64::from(name == "WEAK")),
-        ("MAY_PASS", "Stale packets that may pass after an update.".into(), stale.into()),
-        ("TABLE", "Entries of the muTable.".into(), spec.size as u64),
-        ("FLOWS", "Flows of each dTable, and of each queue.".into(), rapid.dirty_flows() as u64),
-        ("RB", "Packets of RB.".into(), rapid.resubmitted_buffer as u64),
-        ("PB", "Packets of PB.".into(), rapid.phv_buffer as u64),
-        ("FROM_PIPELINE", "Packets of a ring node, of its stage.".into(), rapid.ring_from_pipeline as u64),
-        ("FROM_RING", "Packets of a ring node, of the ring.".into(), rapid.ring_from_ring as u64),
-        ("MAY_BLOCK", "1: a flow may be blocked.".into(), u64::from(rapid.blocking_threshold.is_some())),
-        (
-            "THRESHOLD",
-            "Updates after which it is.".into(),
-            rapid.blocking_threshold.unwrap_or_default().into(),
-        ),
-        (
-            "ASKED_AT",
-            "The bit of a header vector that says that there is a key.".into(),
-            layout.at(ASKED).into(),
-        ),
-        ("WRITTEN_AT", "The bit that says that there is a new state.".into(), layout.at(WRITTEN).into()),
-        ("KEY_AT", "The first bit of the key.".into(), layout.at(held.key_word).into()),
-        (
-            "READ_AT",
-            "That of the state that was read; the new one is behind it.".into(),
-            layout.at(held.read_words).into(),
-        ),
-    ];
-    let mut text = format!(
-        "// What rtl/rapid needs of the program `{}`: written by `paceline p4 rtl`. docs/rtl.md says what it means.\n\
-         // verilator lint_off DECLFILENAME\n// verilator lint_off UNUSEDSIGNAL\n// verilator lint_off UNUSEDPARAM\n\
-         // verilator lint_off UNSIGNED\n// verilator lint_off CMPCONST\n\
-         package rapid_program;\n",
-        printable(image.name())
-    );
-    for (name, what, number) in numbers {
-        _ = writeln!(text, "  // {}\n  localparam int {name} = {number};", printable(&what));
-    }
-    let (key, phv) = (held.key_bits(), layout.bits());
-    _ = write!(
-        text,
-        "  // Bits of a key, of a state's values, of a header vector.\n  \
-           localparam int KEY_BITS = {key};\n  localparam int VALUE_BITS = {values};\n  \
-           localparam int PHV_BITS = {phv};\n  \
-           typedef logic [{}:0] key_t;\n  typedef logic [{}:0] phv_t;\n\n  \
-           // What a muTable holds for a key.\n  \
-           typedef struct packed {{\n    logic is_there;\n    logic [{}:0] values;\n  }} state_t;\n  \
-           localparam int STATE_BITS = VALUE_BITS + 1;\n\n  \
-           // A packet, and what hardware keeps beside its header vector.\n  \
-           typedef struct packed {{\n    \
-             logic        valid;\n    \
-             logic [31:0] place;       // in order of arrival, from 1\n    \
-             logic        uses_table;  // the fields below mean something\n    \
-             logic        is_alone;    // of a flow that is blocked\n    \
-             key_t        key;\n    state_t      read;\n    phv_t        phv;\n  }} packet_t;\n  \
-           localparam int PACKET_BITS = 35 + KEY_BITS + STATE_BITS + PHV_BITS;\n\n  \
-           // A new state on its way.\n  \
-           typedef struct packed {{\n    \
-             logic   valid;\n    logic   is_dirty;  // the flow is to be registered\n    \
-             key_t   key;\n    state_t state;\n  }} writeback_t;\n\n  \
-           // What the read scheduler says in a cycle: two flows clean at most, four gone.\n  \
-           typedef struct packed {{\n    \
-             logic [1:0] cancels;\n    key_t       cancel_1;\n    key_t       cancel_0;\n    \
-             logic [3:0] frees;\n    key_t       free_3;\n    key_t       free_2;\n    \
-             key_t       free_1;\n    key_t       free_0;\n  }} control_t;\nendpackage\n\n",
-        key - 1,
-        phv - 1,
-        values - 1,
-    );
-    text
+/// What the package is written from.
+struct Package<'a> {
+    image: &'a Image,
+    rapid: &'a RapidOptions,
+    options: &'a Options,
+    layout: &'a Layout,
 }
+
+/// A muTable with its schedulers.
+struct Function<'a> {
+    /// The bit that the muTable has in `ASKED` and `WRITTEN`.
+    object: u32,
+    held: &'a Held,
+    spec: &'a TableSpec,
+    /// Its level, and how many stale packets may pass after an update.
+    level: &'static str,
+    stale: u32,
+    /// Bits of a state's values.
+    values: u32,
+}
+
+impl Package<'_> {
+    /// Functions, in the order in which packets come to them: that of the model.
+    fn functions(&self) -> Vec<Function<'_>> {
+        let objects = (0..).zip(&self.image.objects).zip(self.image.tables());
+        let mut functions: Vec<_> = objects
+            .map(|((object, held), spec)| {
+                let (level, stale) = match self.rapid.consistency.unwrap_or(spec.consistency) {
+                    Consistency::Strict => ("STRICT", 0),
+                    Consistency::BoundedStaleness(packets) => ("BS", packets),
+                    Consistency::Weak => ("WEAK", 0),
+                };
+                let words = held.read_words..held.read_words + held.words;
+                let values = self.layout.widths[words].iter().sum();
+                Function { object, held, spec, level, stale, values }
+            })
+            .collect();
+        functions.sort_by_key(|function| function.spec.read_stage);
+        functions
+    }
+
+    fn written(&self) -> String {
+        let functions = self.functions();
+        let mut text = format!(
+            "// What rtl/rapid needs of the program `{}`: written by `paceline p4 rtl`. docs/rtl.md says what it means.\n",
+            printable(self.image.name())
+        );
+        for (number, Function { spec, level, .. }) in functions.iter().enumerate() {
+            _ = writeln!(text, "// Function {number}: `{}`, {level}.", printable(&spec.name));
+        }
+        text += "// verilator lint_off DECLFILENAME\n// verilator lint_off UNUSEDSIGNAL\n// verilator lint_off UNUSEDPARAM\n\
+                 // verilator lint_off UNSIGNED\n// verilator lint_off CMPCONST\n\
+                 package rapid_program;\n";
+        let rapid = self.rapid;
+        let stages = self.options.stages.unwrap_or(self.image.stages());
+        let stage_cycles = self.options.stage_cycles.unwrap_or(Model::Rapid(*rapid).stage_cycles());
+        let threshold = rapid.blocking_threshold;
+        let key = functions.iter().map(|function| function.held.key_bits()).max().unwrap_or_default();
+        let values = functions.iter().map(|function| function.values).max().unwrap_or_default();
+        let phv = self.layout.bits();
+        for (name, what, number) in [
+            ("STAGES", "Stages of the pipeline.", stages as u64),
+            ("STAGE_CYCLES", "Registers of each.", stage_cycles as u64),
+            ("FUNCTIONS", "Functions, in the order in which packets come to them.", functions.len() as u64),
+            ("FLOWS", "Flows of each dTable, and of each queue.", rapid.dirty_flows() as u64),
+            ("RB", "Packets of an RB.", rapid.resubmitted_buffer as u64),
+            ("PB", "Packets of a PB.", rapid.phv_buffer as u64),
+            ("FROM_PIPELINE", "Packets of a ring node, of its stage.", rapid.ring_from_pipeline as u64),
+            ("FROM_RING", "Packets of a ring node, of the ring.", rapid.ring_from_ring as u64),
+            ("MAY_BLOCK", "1: a flow may be blocked.", u64::from(threshold.is_some())),
+            ("THRESHOLD", "Updates after which it is.", threshold.unwrap_or_default().into()),
+            ("KEY_BITS", "Bits of the widest key.", key.into()),
+            ("VALUE_BITS", "Bits of the values of the widest state.", values.into()),
+            ("PHV_BITS", "Bits of a header vector.", phv.into()),
+        ] {
+            _ = writeln!(text, "  // {what}\n  localparam int {name} = {number};");
+        }
+        text += "\n  // For each function 32 bits, the first one's the lowest.\n";
+        let layout = self.layout;
+        let mut each = |name: &str, what: &str, number: &dyn Fn(&Function<'_>) -> u64| {
+            list(&mut text, name, what, functions.iter().map(number));
+        };
+        each("READ", "The stage at whose entry a state is read, from 0.", &|function| {
+            function.spec.read_stage as u64
+        });
+        each("WRITE", "The stage at whose exit it is written.", &|function| function.spec.write_stage as u64);
+        each("IS_WEAK", "1: WEAK.", &|function| u64::from(function.level == "WEAK"));
+        each("MAY_PASS", "Stale packets that may pass after an update.", &|function| function.stale.into());
+        each("TABLE", "Entries of the muTable.", &|function| function.spec.size as u64);
+        each("ASKED_AT", "The bit of a header vector that says that there is a key.", &|function| {
+            (layout.at(ASKED) + function.object).into()
+        });
+        each("WRITTEN_AT", "The bit that says that there is a new state.", &|function| {
+            (layout.at(WRITTEN) + function.object).into()
+        });
+        each("KEY_AT", "The first bit of the key.", &|function| layout.at(function.held.key_word).into());
+        each("READ_AT", "That of the state that was read; the new one is behind it.", &|function| {
+            layout.at(function.held.read_words).into()
+        });
+        each("OWN_KEY_BITS", "Bits of a key.", &|function| function.held.key_bits().into());
+        each("OWN_VALUE_BITS", "Bits of a state's values.", &|function| function.values.into());
+        text += "\n  // For each stage 32 bits: in whose span it is; 0 where in none.\n";
+        let spans = |stage: usize, spec: &TableSpec| (spec.read_stage..=spec.write_stage).contains(&stage);
+        let of =
+            |stage| functions.iter().position(|function| spans(stage, function.spec)).unwrap_or_default();
+        list(&mut text, "FUNCTION_OF", "", (0..stages).map(|stage| of(stage) as u64));
+        _ = write!(
+            text,
+            "\n  typedef logic [{}:0] key_t;\n  typedef logic [{}:0] phv_t;\n",
+            key - 1,
+            phv - 1
+        );
+        text + TYPES
+    }
+}
+
+/// Numbers side by side, 32 bits each, the first one the lowest.
+fn list(text: &mut String, name: &str, what: &str, numbers: impl Iterator<Item = u64>) {
+    let mut numbers: Vec<_> = numbers.map(|number| format!("32'd{number}")).collect();
+    numbers.reverse();
+    if !what.is_empty() {
+        _ = writeln!(text, "  // {what}");
+    }
+    let (high, numbers) = (32 * numbers.len() - 1, numbers.join(", "));
+    _ = writeln!(text, "  localparam logic [{high}:0] {name} = {{{numbers}}};");
+}
+
+/// The package's types, for any program.
+const TYPES: &str = "
+  // What a muTable holds for a key.
+  typedef struct packed {
+    logic is_there;
+    logic [VALUE_BITS-1:0] values;
+  } state_t;
+  localparam int STATE_BITS = VALUE_BITS + 1;
+
+  // A packet, and what hardware keeps beside its header vector: of the function that it is in.
+  typedef struct packed {
+    logic        valid;
+    logic [31:0] place;       // in order of arrival, from 1
+    logic        uses_table;  // the fields below mean something
+    logic        is_alone;    // of a flow that is blocked
+    key_t        key;
+    state_t      read;
+    phv_t        phv;
+  } packet_t;
+  localparam int PACKET_BITS = 35 + KEY_BITS + STATE_BITS + PHV_BITS;
+
+  // A new state on its way.
+  typedef struct packed {
+    logic   valid;
+    logic   is_dirty;  // the flow is to be registered
+    key_t   key;
+    state_t state;
+  } writeback_t;
+  localparam int WRITEBACK_BITS = 2 + KEY_BITS + STATE_BITS;
+
+  // What a read scheduler says in a cycle: two flows clean at most, four gone.
+  typedef struct packed {
+    logic [1:0] cancels;
+    key_t       cancel_1;
+    key_t       cancel_0;
+    logic [3:0] frees;
+    key_t       free_3;
+    key_t       free_2;
+    key_t       free_1;
+    key_t       free_0;
+  } control_t;
+  localparam int CONTROL_BITS = 6 + 6 * KEY_BITS;
+endpackage
+
+";
 
 fn module(image: &Image, layout: &Layout) -> Result<String, HardwareError> {
     let there = || (0..).zip(&layout.widths).filter(|(_, width)| **width > 0);

@@ -265,9 +265,9 @@ impl<P: Program, F: Faults> Scheme<P> for Rapid<P::State, F> {
             chip.program.state_words(chip.functions[function].table, state)
         };
         self.ring.registers(&place, &words, registers);
-        for lane in &self.lanes {
-            lane.read.registers(chip, registers);
-            registers.put("write.dirty", lane.write.registers());
+        for (function, lane) in self.lanes.iter().enumerate() {
+            lane.read.registers(function, chip, registers);
+            registers.put(format!("{function}.write.dirty"), lane.write.registers());
         }
     }
 }

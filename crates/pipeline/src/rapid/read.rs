@@ -336,9 +336,15 @@ impl<State: Copy + Default + PartialEq> ReadScheduler<State> {
     }
 
     /// What it holds, as numbers.
-    pub fn registers<P: Program<State = State>>(&self, chip: &Chip<P>, registers: &mut Registers) {
+    pub fn registers<P: Program<State = State>>(
+        &self,
+        function: usize,
+        chip: &Chip<P>,
+        registers: &mut Registers,
+    ) {
+        let mut put = |what: &str, numbers: Vec<u64>| registers.put(format!("{function}.{what}"), numbers);
         let place = |packet: Handle| chip.pool.get(packet).number + 1;
-        registers.put("rb", self.sent_back.iter().map(place));
+        put("rb", self.sent_back.iter().map(place).collect());
         let mut places: Vec<_> = self.dirty.places().collect();
         places.sort_unstable_by_key(|place| self.dirty.key(*place));
         let mut numbers = Vec::new();
@@ -356,16 +362,16 @@ impl<State: Copy + Default + PartialEq> ReadScheduler<State> {
                 numbers.extend(packets);
             }
         }
-        registers.put("dirty", numbers);
+        put("dirty", numbers);
         let key = |place: usize| self.dirty.key(place);
-        registers.put("block", self.block.iter().map(key));
-        registers.put("suspend", self.suspend.iter().map(key));
-        registers.put("schedule", self.schedule.iter().map(key));
+        put("block", self.block.iter().map(key).collect());
+        put("suspend", self.suspend.iter().map(key).collect());
+        put("schedule", self.schedule.iter().map(key).collect());
         // Hardware counts advances with 32 bits.
         let wait = |(place, due): (usize, u64)| [key(place), u64::from(due as u32)];
-        registers.put("wait", self.wait.iter().flat_map(wait));
-        registers.put("timers", self.timers.clocks());
-        registers.put("advances", [u64::from(self.advances as u32)]);
+        put("wait", self.wait.iter().flat_map(wait).collect());
+        put("timers", self.timers.clocks().to_vec());
+        put("advances", vec![u64::from(self.advances as u32)]);
     }
 
     /// What it holds.

@@ -304,21 +304,21 @@ impl<State: Copy> Ring<State> {
                 registers.put(name.clone(), [place(packet)]);
                 let (mut writebacks, mut cancels, mut frees) = (Vec::new(), Vec::new(), Vec::new());
                 for (to, signal) in signals {
+                    let function = self.nodes[*to].place.map_or(0, |place| place.function);
                     match signal {
                         Signal::Writeback { key, state, is_dirty } => {
                             writebacks.extend([*key, u64::from(*is_dirty)]);
-                            let function = self.nodes[*to].place.map_or(0, |place| place.function);
                             writebacks.extend(words(function, state));
                         }
-                        Signal::Cancel { key } => cancels.push(*key),
-                        Signal::Free { key } => frees.push(*key),
+                        Signal::Cancel { key } => cancels.push([function as u64, *key]),
+                        Signal::Free { key } => frees.push([function as u64, *key]),
                     }
                 }
                 cancels.sort_unstable();
                 frees.sort_unstable();
                 registers.put(format!("{name}.writebacks"), writebacks);
-                registers.put(format!("{name}.cancels"), cancels);
-                registers.put(format!("{name}.frees"), frees);
+                registers.put(format!("{name}.cancels"), cancels.into_iter().flatten());
+                registers.put(format!("{name}.frees"), frees.into_iter().flatten());
             };
             link("bus", bus.packet, &bus.signals);
             link("upload", Handle::NONE, &node.upload);
