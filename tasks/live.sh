@@ -56,6 +56,7 @@ x_scr_xdp() { # demo [packets [queue]], or figures
     if [ "$what" = figures ]; then
         machine
         shown cargo run -q -p paceline-xdp --example xdp_cost "${locked[@]}"
+        shown cargo run -q -p paceline-xdp --example xdp_rates "${locked[@]}"
         return
     fi
     programs "the demo's namespaces" "${namespaces[@]}"

@@ -86,6 +86,8 @@ mod plan;
 mod ports;
 #[path = "queues.rs"]
 mod queues;
+#[path = "raw.rs"]
+mod raw;
 #[path = "referred.rs"]
 mod referred;
 #[path = "reject.rs"]

@@ -1,21 +1,19 @@
 //! Rules that reject: what their senders are told, over a capture and on interfaces, by programs as users have them.
-#![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use io::capture::CaptureReader;
 use serde_json::{Value, json};
-use wire::{Checksums, LinkType, protocol, tcp_flags};
+use wire::{Checksums, LinkType, tcp_flags};
 
-use crate::lab::Namespace;
 use crate::live::number;
+use crate::raw::{Raw, datagram, station};
 use crate::service::Lan;
 use crate::support::{Folder, paceline, root, stderr, stdout};
 
@@ -232,58 +230,6 @@ fn after_a_reload_the_new_rules_say_who_is_told() {
     let report = run.ended();
     let answers = &report["answers"];
     assert_eq!(number(&answers["icmp_errors"]), 2, "while the second chain ran: {answers}");
-}
-
-/// Sends frames as they are by an interface of the calling thread's namespace.
-struct Raw(OwnedFd);
-
-impl Raw {
-    fn open(interface: &str) -> Raw {
-        let name = std::ffi::CString::new(interface).expect("a name");
-        // SAFETY: all arguments are plain numbers.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-        // SAFETY: it was opened above, and nobody else has it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: all bytes 0 is a valid address.
-        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        // SAFETY: the name ends with 0.
-        address.sll_ifindex = unsafe { libc::if_nametoindex(name.as_ptr()) } as libc::c_int;
-        // SAFETY: the address is as long as is said.
-        let bound = unsafe {
-            libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as libc::socklen_t)
-        };
-        assert_eq!(bound, 0, "{}", std::io::Error::last_os_error());
-        Raw(fd)
-    }
-
-    /// Waits where the queue is full.
-    fn send(&self, frame: &[u8]) {
-        // SAFETY: the buffer outlives the call, which is told its length.
-        unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
-    }
-}
-
-/// The link address of a host.
-fn station(host: &Namespace) -> [u8; 6] {
-    let said: Value = serde_json::from_str(&host.ip("-j link show dev eth0")).expect("JSON of ip");
-    let text = said[0]["address"].as_str().expect("an address").to_owned();
-    let bytes: Vec<u8> = text.split(':').map(|byte| u8::from_str_radix(byte, 16).expect("hex")).collect();
-    bytes.try_into().expect("six bytes")
-}
-
-/// A datagram to a port that the chain rejects.
-fn datagram(to: [u8; 6], from: [u8; 6], source: [u8; 4], port: u16) -> Vec<u8> {
-    let mut ip = vec![0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, protocol::UDP, 0, 0];
-    ip.extend(source);
-    ip.extend([192, 0, 2, 2]);
-    let sum = wire::internet_checksum(&[&ip]);
-    ip[10..12].copy_from_slice(&sum);
-    // Without a checksum (RFC 768).
-    ip.extend(port.to_be_bytes());
-    ip.extend([0, 99, 0, 8, 0, 0]);
-    [&to[..], &from, &[8, 0], &ip].concat()
 }
 
 /// Strangers with forged sources, and one host that asks all the time, beside 50 connections, of which each goes on. Says how many

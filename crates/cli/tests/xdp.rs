@@ -6,12 +6,15 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use io::capture::{CaptureReader, CaptureWriter};
 use live::Interface;
 use serde_json::Value;
+use wire::LinkType;
 
 use crate::lab::{Lab, Namespace};
 use crate::live::number;
 use crate::on_death::{BpfFileSystem, TRIES, kill, passes};
+use crate::raw::{Raw, datagram, station as address_of};
 use crate::service::{Lan, Run, heard};
 use crate::support::{Folder, paceline, root, stderr};
 
@@ -513,4 +516,51 @@ fn what_cannot_run_in_the_kernel_is_refused() {
         paceline(&["run", "examples/edge.toml", "--pcap", "captures/edge.pcap", "--strategy", "sharded"]);
     assert_eq!(chain.status.code(), Some(2));
     assert!(stderr(&chain).contains("Use --strategy rss for a chain"), "{}", stderr(&chain));
+}
+
+/// A sequencer outside has put history in front of packets. It is taken off, and what is left is carried once, however often it comes.
+#[test]
+fn packets_that_bring_their_history_are_carried() {
+    let Some(lan) = lan("xdp-outside") else { return };
+    let cores = thread::available_parallelism().map_or(1, |there| there.get().min(2));
+    let (capture, folder) = (lan.folder.file("made.pcap"), Folder::absent("xdp-outside-cores"));
+    let mut writer =
+        CaptureWriter::create(capture.as_ref(), LinkType::Ethernet).expect("a folder of the test");
+    let (to, from) = (address_of(&lan.right), address_of(&lan.left));
+    for number in 0..DATAGRAMS {
+        let frame = datagram(to, from, [192, 0, 2, 1], number as u16);
+        writer.write(1_000_000_000 + number * 1_000, frame.len() as u32, &frame).expect("room");
+    }
+    writer.finish().expect("room");
+    let many = cores.to_string();
+    let to = ["--cores", &many, "--out-dir", folder.path(), "--ethernet"];
+    let written = paceline(&[&["sequence", PROGRAM, "--pcap", &capture], &to[..]].concat());
+    assert!(written.status.success(), "{}", stderr(&written));
+    let mut of_cores: Vec<CaptureReader> = folder
+        .names()
+        .iter()
+        .map(|name| CaptureReader::open(folder.file(name).into()).expect("it was written"))
+        .collect();
+
+    let run = start(&lan, &["--strategy", "scr", "--cores", &many, "--sequencer", "external"]);
+    let receiver = lan.right.bound(|| UdpSocket::bind("192.0.2.2:99"));
+    receiver.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    let raw = lan.left.inside(|| Raw::open("eth0"));
+    let mut came = Vec::new();
+    for number in 0..DATAGRAMS {
+        let core = number as usize % cores;
+        let frame = of_cores[core].next().expect("whole").expect("a packet").data.to_vec();
+        let times = if number % 100 == 50 { 2 } else { 1 };
+        (0..times).for_each(|_| raw.send(&frame));
+        let (_, sender) = receiver.recv_from(&mut [0; 64]).expect("it is carried");
+        came.push(u64::from(sender.port()));
+    }
+    // The flushes, and a packet that brings none.
+    of_cores.iter_mut().for_each(|core| raw.send(core.next().expect("whole").expect("a flush").data));
+    raw.send(&datagram(address_of(&lan.right), from, [192, 0, 2, 1], 7));
+    run.signal("-INT");
+    let report = run.ended();
+    assert_eq!(came, (0..DATAGRAMS).collect::<Vec<_>>());
+    assert_eq!(number(&report["packets_out"]), DATAGRAMS, "{report:#}");
+    println!("{report:#}");
 }

@@ -13,6 +13,7 @@
 //! | [`meter`] | what a program counts, read while it runs |
 //! | [`trial`] | an object in the kernel beside the interpreter, packet by packet; [`traffic`] has packets for it |
 //! | [`cost`] | what a packet and an item take in the kernel |
+//! | [`rates`] | what some CPUs take of a traffic together |
 //! | [`verdict`] | whether what left, and the state that is left behind, is what the interpreter says |
 //! | [`load`] | an object in the kernel: packets by `BPF_PROG_TEST_RUN`, state read back from maps |
 //!
@@ -36,6 +37,7 @@ mod names;
 mod outside;
 mod parse;
 mod program;
+pub mod rates;
 mod recovery;
 mod sequencer;
 pub mod sequencing;

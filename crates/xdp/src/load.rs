@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aya::maps::Map;
 use aya::programs::{ProgramError, Xdp};
-use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions, VerifierLogLevel};
+use aya::{Ebpf, EbpfLoader, TestRun, TestRunAttrs, TestRunOptions, VerifierLogLevel};
 use p4::ir::{Program, ones};
 
 use crate::compile::{Compiled, RegisterLayout};
@@ -404,6 +404,20 @@ impl<'a> Loaded<'a> {
             }
             (other, ..) => Err(failed("the program's answer")(&other)),
         }
+    }
+
+    /// ns in which the kernel brings a frame of 60 bytes to a program as a driver does, and takes it away again: the mean of so many.
+    /// The frames have no history, so that the program drops them at once.
+    ///
+    /// # Errors
+    /// The kernel has no live frames (they are there since Linux 5.18).
+    pub fn dispatch(&self, frames: u32) -> Result<f64, LoadError> {
+        let attrs = TestRunAttrs::new().xdp_live_frames(64);
+        let options =
+            TestRunOptions { data_in: Some(&[0; 60]), repeat: frames, attrs, ..TestRunOptions::default() };
+        let result = self.program(TRY)?.test_run(options);
+        let result = result.map_err(|error| failed("live frames")(&with_causes(&error)))?;
+        Ok(result.duration.as_nanos() as f64)
     }
 
     /// The shard to which the dispatcher gives a packet.

@@ -63,8 +63,7 @@ pub(crate) trait Member<K>: Send + Any {
         unreachable!("only replicas have history, and these have tables of their own");
     }
 
-    /// Steps live items of other cores that follow each other, of one flow that has no block, as long as they leave no
-    /// state; says which.
+    /// Steps live items of other cores, of flows that have no block, in order and as long as they leave no state; says which.
     fn replay_misses(&mut self, _packets: u64, _items: &mut Items<'_>) -> u64 {
         unreachable!("as above");
     }

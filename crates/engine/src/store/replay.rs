@@ -14,7 +14,7 @@ use table::{Slot, Wanted};
 use crate::path::batch::Batch;
 use crate::path::items::Items;
 use crate::path::laps::{Lap, Laps};
-use crate::path::packets::{BATCH_PACKETS, bits, first_bits, runs_between_misses, span_bits};
+use crate::path::packets::{BATCH_PACKETS, below_first, bits, first_bits, runs_between_misses, span_bits};
 use crate::store::member::{Member, Runs, Steps, note_entry};
 use crate::store::private::KeyGroup;
 use crate::store::slow_path::{Evicting, free_one};
@@ -134,8 +134,8 @@ impl<K: FlowKey> KeyGroup<K> {
         self.table.find(hash, short, || key_of(&self.members, wanted, item, items))
     }
 
-    /// Items of flows that have no block, unless an item before makes one. As long as those of one flow leave no state,
-    /// nothing is looked up for them.
+    /// Items of flows that have no block, unless an item before makes one. As long as none of them leaves a state, nothing is looked
+    /// up for them.
     fn replay_misses(
         &mut self,
         mut rest: u64,
@@ -148,12 +148,15 @@ impl<K: FlowKey> KeyGroup<K> {
         let flows_before = self.table.len();
         while rest != 0 {
             let item = rest.trailing_zeros() as usize;
-            let is_unknown = || self.table.len() == flows_before || !self.find(item, wanted, items).is_some();
+            let is_as_before = self.table.len() == flows_before;
+            let is_unknown = || is_as_before || !self.find(item, wanted, items).is_some();
             if !items.is_own(item) && self.members.len() == 1 && is_unknown() {
-                // As far as neighbours are history of one flow.
-                let ends = !rest | items.own | self.leaders & !span_bits(0, item + 1);
-                let count = ((ends >> item).trailing_zeros() as usize).min(BATCH_PACKETS - item);
-                let stepped = self.members[0].replay_misses(span_bits(item, count), items);
+                let mut some = rest & below_first(rest & items.own);
+                if !is_as_before {
+                    // As far as neighbours are of one flow.
+                    some &= below_first((!rest | self.leaders) & !span_bits(0, item + 1));
+                }
+                let stepped = self.members[0].replay_misses(some, items);
                 rest &= !stepped;
                 if stepped != 0 {
                     continue;

@@ -316,11 +316,12 @@ impl<F: NetworkFunction> FunctionMember<F> {
             let item = rest.trailing_zeros() as usize;
             if let Some(meta) = &metas[item] {
                 let mut flow = None;
+                let next = rest >> item >> 1;
                 // None of them begins the flow.
-                let Leap { steps, .. } = match is_last {
+                let Leap { steps, .. } = match is_last && next & 1 == 1 {
                     true => {
                         let (metas, times_ns) = (&metas[item..], &items.times_ns[item..]);
-                        self.stepper.leap(&mut flow, metas, times_ns, rest >> item >> 1, 0)
+                        self.stepper.leap(&mut flow, metas, times_ns, next, 0)
                     }
                     false => Leap::NONE,
                 };
