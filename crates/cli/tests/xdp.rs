@@ -2,6 +2,7 @@
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -525,7 +526,7 @@ fn packets_that_bring_their_history_are_carried() {
     let cores = thread::available_parallelism().map_or(1, |there| there.get().min(2));
     let (capture, folder) = (lan.folder.file("made.pcap"), Folder::absent("xdp-outside-cores"));
     let mut writer =
-        CaptureWriter::create(capture.as_ref(), LinkType::Ethernet).expect("a folder of the test");
+        CaptureWriter::create(Path::new(&capture), LinkType::Ethernet).expect("a folder of the test");
     let (to, from) = (address_of(&lan.right), address_of(&lan.left));
     for number in 0..DATAGRAMS {
         let frame = datagram(to, from, [192, 0, 2, 1], number as u16);
