@@ -73,8 +73,9 @@ use part::{Other, Part};
 /// - ICMP echo and timestamp, and ICMPv6 echo: a request begins a connection, by its identifier over IPv4 and by the
 ///   addresses over IPv6; a reply without one is `reply-without-request`.
 /// - ICMP errors are of the connection that they quote (event `related`), and let it live no longer. One about an
-///   unknown connection is `unrelated-error`. Errors of routers over IPv6, or where the chain has no inside, and those whose quote
-///   cannot be read pass untouched; so do all other ICMP messages, such as neighbour discovery.
+///   unknown connection is `unrelated-error`. A router's error is followed over IPv4 in a chain with `nat`, if it comes from outside
+///   for a host inside that talks to one outside: only there it comes to the core of the connection. All other errors of
+///   routers, and those whose quote cannot be read, pass untouched; so do all other ICMP messages, such as neighbour discovery.
 /// - Later fragments, and what is not IP: forwarded untouched. A first fragment of TCP counts as a segment of
 ///   any length that the receiver's window allows (Linux reassembles before it tracks).
 /// - Full table: see the option `when_full`; by default new connections are dropped, as a firewall
