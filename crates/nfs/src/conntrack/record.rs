@@ -24,7 +24,7 @@ pub const RECORDS_TITLE: &str = "Connections recorded: ";
 /// [`Conntrack`] with a record of each connection, which the option `records` asks for. It is a type of its own, so that the
 /// tracker without records pays nothing for them.
 ///
-/// The report has a line of JSON for each connection, with the names of Zeek's `conn.log`: see [`Recorded::line`].
+/// The report has a line of JSON for each connection, with the names of Zeek's `conn.log`.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     tracker: Conntrack,
