@@ -115,7 +115,7 @@ use = \"conntrack\"
 flows = FLOWS
 table_full = \"FULL\"
 out_of_window = \"pass\"
-syn_sent_timeout_s = 1
+tcp_timeout_syn_sent = 1
 [[function]]
 use = \"ddos\"
 flows = FLOWS

@@ -268,7 +268,7 @@ fn with_reject_connections_live_through_a_flood_and_none_opens() {
 fn without_shorter_time_outs_a_flood_would_push_connections_out() {
     let _alone = ALONE.lock();
     let packets = flood();
-    let mut core = core("table_full = \"evict-oldest\"\nsyn_sent_timeout_s = 432000");
+    let mut core = core("table_full = \"evict-oldest\"\ntcp_timeout_syn_sent = 432000");
     let fates = drive(&mut core, &packets);
     let lost = count(&packets, &fates, Sender::Open, dropped("no-connection"));
     assert!(lost > OPEN / 2, "{lost} packets of connections that were pushed out");
@@ -303,5 +303,5 @@ fn an_unanswered_flood_spares_handshakes_where_unanswered_syns_time_out_sooner()
         event(&core, "established")
     };
     assert!(established("") < HANDSHAKES / 10);
-    assert_eq!(established("syn_sent_timeout_s = 30"), HANDSHAKES);
+    assert_eq!(established("tcp_timeout_syn_sent = 30"), HANDSHAKES);
 }

@@ -136,7 +136,7 @@ fn nor_in_tables_that_are_full() {
 /// What stands for a function with other options, and whether its flows go on.
 const CHANGES: &[(&str, &str, &str, bool)] = &[
     ("access-list", "rules = [\"allow tcp from any to any\"]", "rules = []\ndefault = \"allow\"", true),
-    ("conntrack", "", "established_timeout_s = 60\nliberal = true", true),
+    ("conntrack", "", "tcp_timeout_established = 60\nliberal = true", true),
     ("ddos", "threshold_packets = 100\nwindow_ms = 1000", "threshold_packets = 10\nwindow_ms = 10", true),
     ("destination-policer", "rate_bytes_per_s = 20000\nburst_bytes = 50000", "rate_bytes_per_s = 900\nburst_bytes = 2000", true),
     ("firewall", "rules = [\"accept tcp from any to any\"]", "rules = []\ndefault = \"accept\"", true),

@@ -83,7 +83,7 @@ patterns = [\"|00 00 00|\"]
 /// Functions alone: packets that are alike in what these read are stepped without a look-up.
 const ALONE: [(&str, &str); 15] = [
     ("access-list", "default = \"allow\"\nrules = [\"deny udp from any to any port 7000\"]"),
-    ("conntrack", "syn_sent_timeout_s = 1"),
+    ("conntrack", "tcp_timeout_syn_sent = 1"),
     ("ddos", "threshold_packets = 20\nwindow_ms = 100\nblock_ms = 100"),
     ("destination-policer", "rate_bytes_per_s = 2000\nburst_bytes = 500"),
     (

@@ -218,12 +218,13 @@ fn a_flood_at_an_open_mapping_keeps_nobody_out() {
 #[test]
 fn a_report_says_which_function_filled_a_table_that_others_share() {
     let toml = "[[function]]\nuse = \"access-list\"\nflows = 64\ndefault = \"allow\"\n\
-                [[function]]\nuse = \"conntrack\"\nflows = 64\n";
-    let mut packets: Vec<Packet> =
-        (0..200).map(|number| packet(SECOND_NS, (forged(number), 9), (host(1), 53), None, 7, 0)).collect();
+                [[function]]\nuse = \"conntrack\"\nflows = 64\npick_up = false\n";
+    let mut packets: Vec<Packet> = (0..200)
+        .map(|number| packet(SECOND_NS, (forged(number), 9), (host(1), 53), Some(0x10), 7, 0))
+        .collect();
     packets.extend(open_50(SECOND_NS));
     let open = "[[function]]\nuse = \"access-list\"\nflows = 64\ndefault = \"allow\"\nwhen_full = \"pass\"\n\
-                [[function]]\nuse = \"conntrack\"\nflows = 64\n";
+                [[function]]\nuse = \"conntrack\"\nflows = 64\npick_up = false\n";
     let (_, report) = fates(&chain(open, &stock::registry()), &packets);
     let note = "`conntrack` found the table full for 50 new flows and has 0 in it: it shares the table with \
                 `access-list`, which has 64";
@@ -259,4 +260,44 @@ fn a_router_outside_is_heard_about_open_connections_alone() {
     let passed: Vec<bool> = fates.iter().map(|fate| *fate == Fate::Forward).collect();
     assert_eq!(passed, [true, true, true, true, false, false, false], "{:?}", report.drops);
     assert_eq!(report.functions[0].flows.created, 1, "errors leave nothing behind");
+}
+
+/// Datagrams and pings fill a tracker's table as SYNs do, and an open connection outlives them; in strict mode those of
+/// strangers leave nothing, and an inside host's own pass both ways.
+#[test]
+fn a_flood_of_datagrams_cuts_no_connection_and_fills_no_strict_tracker() {
+    let ack = Some(0x10);
+    let flood = |number: u32| packet(time(number), (forged(number), 53), (host(9), 5_000), None, 0, 1);
+    fn time(number: u32) -> u64 {
+        2 * SECOND_NS + u64::from(number) * 10_000
+    }
+    let flood: Vec<Packet> = (0..FLOOD).map(flood).collect();
+    let (inside, server) = ((host(1), 4_000), (SERVER, 80));
+    let open = [
+        packet(SECOND_NS, inside, server, SYN, 6, 0),
+        packet(SECOND_NS, server, inside, Some(0x12), 1, 0),
+        packet(SECOND_NS, inside, server, ack, 7, 0),
+    ];
+    for (full, options, live) in
+        [("evict-oldest", "", CAPACITY), ("reject", "", CAPACITY), ("reject", "open_from = \"inside\"", 2)]
+    {
+        let toml = format!(
+            "inside = [\"10.0.0.0/8\"]\n[[function]]\nuse = \"conntrack\"\nflows = {CAPACITY}\npick_up = false\n\
+             out_of_window = \"pass\"\ntable_full = \"{full}\"\n{options}\n"
+        );
+        let mut core = chain(&toml, &stock::registry()).core().expect("memory");
+        assert!(pass(&mut core, &open), "{full}");
+        let question = packet(SECOND_NS, (host(2), 5_353), (SERVER, 53), None, 0, 1);
+        assert!(pass(&mut core, &[question]), "{full}");
+        let passed = run_in_batches(&mut core, &flood, &[64]).answers;
+        let passed = passed.iter().filter(|(fate, _)| *fate == Fate::Forward).count();
+        let is_strict = !options.is_empty();
+        assert_eq!(core.stage(0).counters().live, live, "{full} {options}");
+        assert!(if is_strict { passed == 0 } else { passed >= CAPACITY - 2 }, "{full} {options}: {passed}");
+        let goes_on = packet(time(FLOOD), inside, server, ack, 7, 0);
+        assert!(pass(&mut core, &[goes_on]), "{full} {options}: an open connection goes on");
+        let answer = packet(time(FLOOD), (SERVER, 53), (host(2), 5_353), None, 0, 1);
+        // Under eviction the question was the next to end, and its answer is a new flow.
+        assert!(pass(&mut core, &[answer]), "{full} {options}: an answer");
+    }
 }

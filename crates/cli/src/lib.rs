@@ -20,6 +20,7 @@
 mod args;
 mod calls;
 mod commands;
+mod connections;
 mod control;
 mod costs;
 mod drops;

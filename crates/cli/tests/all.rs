@@ -10,6 +10,8 @@ mod card;
 mod check;
 #[path = "cli.rs"]
 mod cli;
+#[path = "connections.rs"]
+mod connections;
 #[path = "control.rs"]
 mod control;
 #[path = "control_packets.rs"]

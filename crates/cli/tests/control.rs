@@ -20,7 +20,7 @@ use crate::support::{Folder, end, paceline, root, stderr};
 pub const TRACK: &str = "name = \"track\"\n[[function]]\nuse = \"conntrack\"\npick_up = false\n";
 /// A tracker as [`TRACK`] with other time-outs, and a function more.
 pub const LONGER: &str = "name = \"longer\"\n[[function]]\nuse = \"conntrack\"\npick_up = false\n\
-                      established_timeout_s = 600\n[[function]]\nuse = \"heavy-hitters\"\n";
+                      tcp_timeout_established = 600\n[[function]]\nuse = \"heavy-hitters\"\n";
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
 

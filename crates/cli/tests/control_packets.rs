@@ -139,7 +139,7 @@ fn people_trace_with_a_filter() {
     });
     assert_eq!(text.matches("\npacket ").count() + usize::from(text.starts_with("packet ")), 4, "{text}");
     assert!(
-        text.contains("icmp 192.0.2.1 > 192.0.2.2, 98 bytes\n  conntrack  not its business\n  => forward\n"),
+        text.contains("icmp 192.0.2.1 > 192.0.2.2, 98 bytes\n  conntrack  forward; counted opened"),
         "{text}"
     );
     assert!(text.contains("traced 4 packets of "), "{text}");

@@ -231,7 +231,7 @@ fn through_a_bridge(strategy: &str, cores: &str, socket: &str) {
     let report = running.end();
     adds_up(&lan, before, ending, &report);
     let conntrack = &report["functions"][0];
-    assert_eq!(number(&conntrack["events"]["opened"]), 2, "{conntrack:#}");
+    assert_eq!(number(&conntrack["events"]["established"]), 2, "TCP over IPv4 and IPv6: {conntrack:#}");
 }
 
 #[test]

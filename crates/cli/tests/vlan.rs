@@ -66,8 +66,8 @@ fn tagged_frames_pass(tag: Tag, socket: &str, strategy: &str, cores: &str) {
     assert_eq!(others.load(Ordering::Relaxed), 0, "every frame had its tag");
     let packets = number(&report["packets"]);
     assert_eq!(number(&report["verdicts"]["forward"]), packets, "{report:#}");
-    let opened = &report["functions"][0]["events"]["opened"];
-    assert_eq!(number(opened), 2, "the tracker sees connections behind tags: {report:#}");
+    let established = &report["functions"][0]["events"]["established"];
+    assert_eq!(number(established), 2, "the tracker sees connections behind tags: {report:#}");
     for interface in ["in", "out"] {
         assert_eq!(of(&report, interface)["lost"], json!({}), "{interface}");
     }

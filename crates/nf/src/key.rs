@@ -422,9 +422,10 @@ impl FiveTuple {
 
 impl Connection {
     /// An answer to the packet that an ICMP error quotes, as far as the key needs it, if the error is of that
-    /// packet's connection: where the quoted destination sent it or, over IPv4, a router outside, in a chain with an inside whose
-    /// packets are spread by their inside end ([`Marks::FROM_OUTSIDE`](wire::Marks::FROM_OUTSIDE)). Elsewhere an error
-    /// of a router may come to another core than the connection. IPv4 addresses in an IPv6 packet are of no connection here.
+    /// packet's connection: where the quoted destination sent it or, over IPv4, a router outside to an inside end that talks to one
+    /// outside, in a chain whose packets are spread by their inside end ([`Marks::FROM_OUTSIDE`](wire::Marks::FROM_OUTSIDE)).
+    /// Elsewhere an error of a router may come to another core than the connection. IPv4 addresses in an IPv6 packet are of no
+    /// connection here.
     #[cold]
     pub fn quoted(headers: &Headers) -> Option<Headers> {
         let Some(IcmpPorts::Error { protocol, is_from_destination }) = headers.icmp_ports() else {

@@ -115,7 +115,7 @@ mod tests;
 
 stock_functions! {
     AccessList;
-    Conntrack;
+    Conntrack, or conntrack::Recorder, if |options| options.records > 0;
     Ddos;
     DestinationPolicer;
     Firewall;

@@ -216,7 +216,7 @@ fn functions_do_in_place_what_they_would_step() {
             "inside = [\"0.0.0.0/1\"]\nexternal = [\"203.0.113.1\", \"203.0.113.7\"]\nport_choice = \"preserve\"",
         ),
         stepped_in_place::<crate::Conntrack>(""),
-        stepped_in_place::<crate::Conntrack>("gaps = \"strict\"\nestablished_timeout_s = 1"),
+        stepped_in_place::<crate::Conntrack>("gaps = \"strict\"\ntcp_timeout_established = 1"),
         stepped_in_place::<crate::Firewall>("default = \"accept\""),
         stepped_in_place::<crate::Firewall>(
             "default = \"accept\"\nudp_stream_timeout_s = 1\nrules = [\"drop any from any to any state invalid\"]",

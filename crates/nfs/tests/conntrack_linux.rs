@@ -11,6 +11,9 @@ use paceline_nfs::Conntrack;
 use paceline_nfs::conntrack::{Gaps, Options, TcpState};
 use wire::{Addr, Headers, Marks, protocol, tcp_flags};
 
+#[path = "conntrack_linux/others.rs"]
+mod others;
+
 #[test]
 fn linux_agrees() {
     let recording = match std::env::var("CONNTRACK_EXCHANGES") {

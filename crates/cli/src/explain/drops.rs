@@ -90,6 +90,11 @@ const REASONS: &[(&str, &str, &str)] = &[
         "firewall",
         "A rule or the default rejects it, and its sender is told: docs/guides/firewall.md.",
     ),
+    (
+        "reply-without-request",
+        "conntrack",
+        "An ICMP reply that no host asked for, or whose request is longer ago than `icmp_timeout`.",
+    ),
     ("scanner", "port-scan", "The source tried too many ports or services, and `action` is \"drop\"."),
     (
         "seq-out-of-window",
@@ -103,6 +108,7 @@ const REASONS: &[(&str, &str, &str)] = &[
         "The table has no room for a new flow. More `flows` or shorter time-outs make room; `paceline check CHAIN.toml` says who \
          can fill a table, and docs/floods.md what happens then.",
     ),
+    ("unrelated-error", "conntrack", "An ICMP error that quotes a packet of no known connection."),
     (
         "untranslated",
         "nat",

@@ -18,7 +18,7 @@
 //! flows = 65536                 # what each core's table holds
 //! table_full = "evict-oldest"   # or "reject"
 //! pick_up = true                # the function's own options
-//! time_wait_timeout = "2 min"   # numbers with units may be texts, and go without the unit in the name
+//! tcp_timeout_time_wait = "2 min"  # numbers with units may be texts, and go without the unit in the name
 //! ```
 
 use std::collections::BTreeMap;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use strategy::FunctionShape;
 use table::{MAX_FLOWS, WhenFull};
-use wire::{Headers, LinkType};
+use wire::{Headers, LinkType, Stamp};
 
 use crate::chain::checksums::Checksums;
 use crate::chain::registry::{Function, FunctionInfo};
@@ -154,6 +154,12 @@ impl Chain {
     /// The functions that draw from the seed, by their names.
     pub fn drawing(&self) -> impl Iterator<Item = &str> {
         self.functions.iter().filter(|spec| spec.function.draws()).map(|spec| spec.name.as_str())
+    }
+
+    /// Whether a function reports a table whose title begins so.
+    pub fn reports(&self, title: &str) -> bool {
+        let tables = |spec: &FunctionSpec| spec.function.report(&[], Stamp::default());
+        self.functions.iter().flat_map(tables).any(|table| table.title.starts_with(title))
     }
 
     /// The headers of a packet as every core of this chain sees them, if there is nothing wrong with its checksums or

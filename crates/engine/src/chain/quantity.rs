@@ -1,7 +1,7 @@
 //! Quantities with units in chain files: `"10 Mbit/s"`, `"250 ms"`, `"64 Ki"`.
 //!
 //! An option's name ends with its unit, and its value is a whole number of that. A text with a number and a unit may
-//! stand in its place.
+//! stand in its place. Time-outs that have Linux's names have no unit in them, and are in seconds.
 
 /// What an option is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,11 @@ impl Kind {
 
 fn kind(option: &str) -> (Kind, u128) {
     let ended = ENDS.iter().find(|(end, ..)| option.ends_with(end));
-    ended.map_or((Kind::Count, 1), |(_, kind, one)| (*kind, *one))
+    let other = match option.split('_').any(|word| word == "timeout") {
+        true => (Kind::Time, 1_000_000_000),
+        false => (Kind::Count, 1),
+    };
+    ended.map_or(other, |(_, kind, one)| (*kind, *one))
 }
 
 /// The option of these that `name` is without its unit: `rate` for `rate_bytes_per_s`; `None` if there are none or two.
@@ -145,6 +149,8 @@ mod tests {
             ("window_ms", "1.5 s", 1_500),
             ("idle_timeout_s", "5 d", 432_000),
             ("idle_timeout_s", "2 min", 120),
+            ("tcp_timeout_established", "5 d", 432_000),
+            ("udp_timeout", "30", 30),
             ("flows", "64 Ki", 65_536),
             ("threshold_packets", "10 k", 10_000),
             ("threshold_packets", "10_000", 10_000),

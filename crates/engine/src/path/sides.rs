@@ -14,7 +14,7 @@
 
 use nf::FixedEnds;
 use nf::prefix::PrefixSet;
-use wire::{Addr, Headers, Malformed, Marks, Side};
+use wire::{Addr, Headers, Malformed, Marks, Side, protocol};
 
 use crate::path::batch::Batch;
 use crate::path::packets::bits;
@@ -28,7 +28,7 @@ pub struct Sides {
     /// Those of the addresses that lead to one host inside whatever is sent.
     pub(crate) fixed: FixedEnds,
     /// Whether packets are spread by their inside end, as they are beside a function that stands between the sides: then
-    /// errors of routers outside come to the core of the connection that they are about.
+    /// an error of a router outside to an inside end comes to the core of the connection that it is about.
     pub(crate) spreads_by_inside: bool,
     /// What packets are marked with whose family has no address inside.
     pub(crate) without_inside: Marks,
@@ -53,7 +53,20 @@ impl Sides {
     pub fn mark(&self, headers: &mut Headers) {
         let is_from_outside = headers.is_ip() && !self.inside.contains(headers.src);
         headers.marks.set(Marks::FROM_OUTSIDE, is_from_outside);
-        if !self.spreads_by_inside {
+        if headers.protocol == protocol::ICMP {
+            self.forget_connections_of_other_cores(headers);
+        }
+    }
+
+    /// A router's error is spread by the host that it goes to, and the connection that it is about by its inside end. Where
+    /// that may be another end, the connection may be on another core: then the error is about none, under every strategy.
+    #[cold]
+    fn forget_connections_of_other_cores(&self, headers: &mut Headers) {
+        let goes_to_inside_end = self.spreads_by_inside
+            && headers.marks.contains(Marks::FROM_OUTSIDE)
+            && self.crosses(headers)
+            && headers.quoted_destination().is_none_or(|other| !self.inside.contains(other));
+        if !goes_to_inside_end {
             headers.forget_quoted_destination();
         }
     }
@@ -205,6 +218,52 @@ mod tests {
         let ipv4 = sides(&["10.0.0.0/8"]);
         for (side, is_outside) in [(Side::Inside, false), (Side::Outside, true)] {
             assert_eq!(by(&ipv4, Some(side), packet("2001:db8::1", "2001:db9::1")), Ok(is_outside));
+        }
+    }
+
+    /// A time exceeded from `src` to `dst`, which quotes what `dst` sent to `quoted`.
+    fn time_exceeded([src, dst, quoted]: [&str; 3]) -> Headers {
+        let octets = |address: &str| address.parse::<std::net::Ipv4Addr>().expect("address").octets();
+        let ip = |protocol: u8, len: u8, src: &str, dst: &str| {
+            [&[0x45, 0, 0, len, 0, 0, 0, 0, 9, protocol, 0, 0][..], &octets(src), &octets(dst)].concat()
+        };
+        let quote = [&ip(protocol::UDP, 28, dst, quoted)[..], &[0x13, 0x88, 0, 53, 0, 8, 0, 0]].concat();
+        let bytes = [&ip(protocol::ICMP, 56, src, dst)[..], &[11, 0, 0, 0, 0, 0, 0, 0], &quote].concat();
+        wire::parse(LinkType::RawIp, &bytes, bytes.len() as u32)
+    }
+
+    /// A host outside may be told of a way between two hosts outside, by a router outside; and a forger may write anything.
+    #[test]
+    fn an_error_is_about_a_connection_only_where_both_are_spread_by_one_end() {
+        let inside = PrefixSet::parse("inside", &["10.0.0.0/8".to_owned()]).expect("prefixes");
+        let external = PrefixSet::parse("external", &["203.0.113.1/32".to_owned()]).expect("prefixes");
+        let sides = Sides::new(inside, external, true);
+        for (addresses, is_about) in [
+            (["198.51.100.1", "10.0.0.1", "192.0.2.9"], true),
+            (["198.51.100.1", "203.0.113.1", "192.0.2.9"], true),
+            (["198.51.100.1", "192.0.2.9", "10.0.0.1"], false),
+            (["198.51.100.1", "192.0.2.9", "192.0.2.10"], false),
+            (["198.51.100.1", "10.0.0.1", "10.0.0.2"], false),
+            (["10.0.0.3", "10.0.0.1", "192.0.2.9"], false),
+            (["10.0.0.3", "192.0.2.9", "10.0.0.1"], false),
+        ] {
+            let mut headers = time_exceeded(addresses);
+            assert!(headers.quoted_destination().is_some(), "{addresses:?}");
+            sides.mark(&mut headers);
+            let answer = nf::Connection::quoted(&headers);
+            assert_eq!(
+                (answer.is_some(), headers.quoted_destination().is_some()),
+                (is_about, is_about),
+                "{addresses:?}"
+            );
+            if let Some(answer) = answer {
+                let [error, answer] = [&headers, &answer].map(|headers| sides.seen_from_inside(headers));
+                assert_eq!(
+                    (error.src, error.src_port),
+                    (answer.src, answer.src_port),
+                    "{addresses:?}: spread alike"
+                );
+            }
         }
     }
 

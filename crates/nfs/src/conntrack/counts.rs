@@ -10,6 +10,8 @@ pub(super) mod reason {
     pub(crate) const ACK: u8 = 5;
     pub(crate) const TABLE_FULL: u8 = 6;
     pub(crate) const FROM_OUTSIDE: u8 = 7;
+    pub(crate) const NO_REQUEST: u8 = 8;
+    pub(crate) const UNRELATED: u8 = 9;
 }
 
 /// Indices into `EVENTS`.
@@ -24,6 +26,7 @@ pub(super) mod event {
     pub(crate) const PASSED_INVALID: usize = 7;
     pub(crate) const PASSED_OUT_OF_WINDOW: usize = 8;
     pub(crate) const RESYNCHRONISED: usize = 9;
+    pub(crate) const RELATED: usize = 10;
 }
 
 pub(super) const DROP_REASONS: &[&str] = &[
@@ -35,6 +38,8 @@ pub(super) const DROP_REASONS: &[&str] = &[
     "ack-out-of-window",
     "table-full",
     "opened-from-outside",
+    "reply-without-request",
+    "unrelated-error",
 ];
 
 pub(super) const EVENTS: &[&str] = &[
@@ -48,4 +53,5 @@ pub(super) const EVENTS: &[&str] = &[
     "passed-invalid",
     "passed-out-of-window",
     "resynchronised",
+    "related",
 ];

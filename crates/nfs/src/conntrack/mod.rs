@@ -1,4 +1,4 @@
-//! TCP connection tracker: a stateful firewall's idea of which packets belong.
+//! Connection tracker: a stateful firewall's idea of which packets belong.
 //!
 //! | page | what it is |
 //! |---|---|
@@ -10,34 +10,44 @@
 //! | `follow` | one packet on one connection: the table's answer, and its exceptions |
 //! | `window` | whether sequence numbers fit the connection |
 //! | `resume` | numbers after a gap in what was seen |
+//! | `record` | a record of each connection, for `paceline run --connections` |
+//! | `zeek` | such a record as a line of JSON |
+//! | `tables` | how many connections there are |
+//! | `part` | what packets that are not TCP are, and their time-outs |
+//! | `other` | UDP, ICMP, and all that is not TCP |
 
 use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use nf::{
     About, Connection, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, InPlace, NetworkFunction,
     OptionError, Reload, Reports, StateValue, TwoSided, Verdict,
 };
-use wire::{Fields, Headers, Stamp, protocol};
+use wire::{Fields, Headers, Stamp};
 
 use crate::PassOrDrop;
 
 mod counts;
 mod follow;
 mod options;
+mod other;
+mod part;
+mod record;
 mod resume;
 mod segment;
 mod state;
+mod tables;
 mod tcp;
 mod transition;
 mod window;
+mod zeek;
 
 #[cfg(test)]
 mod tests;
 
 pub use options::{Gaps, OpenFrom, Options};
+pub use record::{RECORDS_TITLE, Recorded, Recorder};
 pub use segment::Meta;
 pub use state::State;
 pub use tcp::TcpState;
@@ -48,22 +58,36 @@ pub(crate) use segment::Segment;
 pub(crate) use tcp::{Kind, Side};
 
 use counts::{event, reason};
+use part::{Other, Part};
 
-/// Follows every TCP connection, and drops what cannot belong to one.
+/// Follows connections, and drops what cannot belong to one.
 ///
-/// State is one for both directions, from packets that pass in the middle, in the way of Linux's
+/// A TCP connection's state is one for both directions, from packets that pass in the middle, in the way of Linux's
 /// connection tracker: RFC 9293's states, and its windows as seen by neither end (van Rooij). A test
 /// holds it to verdicts, states and time-outs that a Linux kernel gave for the same packets.
 ///
-/// - Not TCP, and later fragments: forwarded untouched. A first fragment counts as a segment of
+/// - UDP, and what is neither TCP nor ICMP: any packet begins a connection, by addresses and ports (UDP, SCTP, DCCP) or
+///   addresses. UDP is kept for `udp_timeout`; for `udp_timeout_stream` from the first packet on that comes more than two seconds
+///   after it began, and after an answer. GRE is one connection for two addresses, and has times of its own. Chunks of SCTP
+///   are not looked at.
+/// - ICMP echo and timestamp, and ICMPv6 echo: a request begins a connection, by its identifier over IPv4 and by the
+///   addresses over IPv6; a reply without one is `reply-without-request`.
+/// - ICMP errors are of the connection that they quote (event `related`), and let it live no longer. One about an
+///   unknown connection is `unrelated-error`. A router's error is followed over IPv4 in a chain with `nat`, if it comes from outside
+///   for a host inside that talks to one outside: only there it comes to the core of the connection. All other errors of
+///   routers, and those whose quote cannot be read, pass untouched; so do all other ICMP messages, such as neighbour discovery.
+/// - Later fragments, and what is not IP: forwarded untouched. A first fragment of TCP counts as a segment of
 ///   any length that the receiver's window allows (Linux reassembles before it tracks).
 /// - Full table: see the option `when_full`; by default new connections are dropped, as a firewall
 ///   fails closed. Connections that exist go on.
 /// - Invalid packets are dropped, or only counted: options `invalid` and `out_of_window`. Neither
 ///   they nor packets that are ignored keep a connection alive.
-/// - In a chain with an inside, `open_from = "inside"` lets nobody outside open a connection, nor pick one up:
+/// - In a chain with an inside, `open_from = "inside"` lets nobody outside begin a connection, nor pick one up, of any protocol:
 ///   `opened-from-outside` counts what tried. Packets of connections that exist pass both ways.
-/// - Time-outs are in seconds, 1 to 2,147,483. The clock ticks in milliseconds.
+/// - With `records`, `paceline run --connections FILE` writes a line of JSON for each connection, with the names of Zeek's
+///   `conn.log`.
+/// - Time-outs have Linux's names, without `nf_conntrack_`, and its defaults. They are in seconds, 1 to 2,147,483. The clock
+///   ticks in milliseconds.
 /// - It must see both directions, and each packet. Where a capture has gaps, what follows acknowledges data never
 ///   seen, and is out of the window from there on. With `gaps = "resync"` the tracker finds its footing again, as Zeek
 ///   does: a segment out of the window is refused and remembered, and when the other end's next segment is out of the
@@ -83,17 +107,17 @@ const HINT_PACKETS: u64 = 20;
 impl NetworkFunction for Conntrack {
     const ABOUT: About = About {
         name: "conntrack",
-        summary: "follows TCP connections, and drops what cannot belong to one",
-        spec: "RFC 9293; RFC 7323; RFC 5961; van Rooij, \"Real Stateful TCP Packet Filtering in IP \
-         Filter\" (2001); Linux nf_conntrack_proto_tcp; SCR (NSDI'25) Table 1",
+        summary: "follows connections, and drops what cannot belong to one",
+        spec: "RFC 9293; RFC 7323; RFC 5961; RFC 5927; van Rooij, \"Real Stateful TCP Packet Filtering in IP \
+         Filter\" (2001); Linux nf_conntrack; SCR (NSDI'25) Table 1",
         options: options::OPTIONS,
         drop_reasons: counts::DROP_REASONS,
         events: counts::EVENTS,
     };
     const READS: Fields = Meta::READS;
     const EXTRAS: Extras<Self> = Extras {
-        filled_by: "a SYN, or any ACK with `pick_up`; with `open_from = \"inside\"` from inside alone. What \
-                    it refuses makes none",
+        filled_by: "a SYN, any ACK with `pick_up`, an ICMP request, any packet of UDP or another protocol; with \
+                    `open_from = \"inside\"` from inside alone. What it refuses makes none",
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         sides: TwoSided { wants: Self::wants_sides, ..TwoSided::NONE },
         reports: Reports { report: Self::report, hint: Self::hint, state: Self::state },
@@ -118,7 +142,7 @@ impl NetworkFunction for Conntrack {
     }
 
     fn key(meta: &Meta) -> Connection {
-        meta.connection(protocol::TCP)
+        meta.connection(meta.protocol())
     }
 
     #[inline(always)]
@@ -170,17 +194,7 @@ impl Conntrack {
     }
 
     fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, _now: Stamp) -> Vec<FunctionReport> {
-        let mut counts = [0u64; TcpState::COUNT];
-        flows.for_each(|(_, state)| counts[state.tcp() as usize] += 1);
-        let total: u64 = counts.iter().sum();
-        let half_open: u64 =
-            TcpState::ALL.iter().filter(|tcp| tcp.is_half_open()).map(|tcp| counts[*tcp as usize]).sum();
-        let row = |tcp: TcpState| vec![tcp.name().to_string(), counts[tcp as usize].to_string()];
-        vec![FunctionReport {
-            title: format!("TCP connections now: {total}, {half_open} half-open"),
-            columns: vec!["state", "connections"],
-            rows: TcpState::ALL.map(row).to_vec(),
-        }]
+        tables::of(flows)
     }
 
     /// A step of a connection that exists, where its state is.
@@ -194,6 +208,15 @@ impl Conntrack {
     /// A step of a connection that exists, for packets that pass in another way, such as those of handshakes.
     #[inline(never)]
     fn passes_otherwise(&self, state: &mut State, meta: &Meta, now_ms: u32, cx: &mut Cx<'_, ()>) -> bool {
+        if let Some(other) = meta.other() {
+            let may_ask = self.may_begin(meta);
+            let is_done =
+                self.settings.follow_other(state, other, meta.is_from_low(), may_ask, now_ms).is_ok();
+            if is_done && other.part == Part::Error {
+                cx.count(event::RELATED);
+            }
+            return is_done;
+        }
         let Some(kind) = Kind::of(meta.tcp_flags) else { return false };
         let mut after = *state;
         after.count_down(now_ms);
@@ -212,6 +235,9 @@ impl Conntrack {
     fn step_any(&self, flow: &mut Option<State>, meta: &Meta, now_ms: u32, cx: &mut Cx<'_, ()>) -> Verdict {
         if let Some(state) = flow {
             state.count_down(now_ms);
+        }
+        if let Some(other) = meta.other() {
+            return self.step_other(flow, other, meta, now_ms, cx);
         }
         let Some(kind) = Kind::of(meta.tcp_flags) else { return self.refuse(reason::FLAGS, cx) };
         let segment = Segment::new(meta, kind);
@@ -237,6 +263,37 @@ impl Conntrack {
         }
     }
 
+    /// A step of a packet that is not TCP.
+    fn step_other(
+        &self,
+        flow: &mut Option<State>,
+        other: Other,
+        meta: &Meta,
+        now_ms: u32,
+        cx: &mut Cx<'_, ()>,
+    ) -> Verdict {
+        let (from_low, may_begin) = (meta.is_from_low(), self.may_begin(meta));
+        let followed = match flow {
+            Some(state) => self.settings.follow_other(state, other, from_low, may_begin, now_ms),
+            None if !may_begin && other.part != Part::Error => Err(reason::FROM_OUTSIDE),
+            None => self.settings.open_other(other, from_low, now_ms).map(|state| {
+                cx.count(event::OPENED);
+                *flow = Some(state);
+            }),
+        };
+        match followed {
+            Ok(()) if other.part == Part::Error => cx.count(event::RELATED),
+            Ok(()) => {}
+            Err(reason) => return self.refuse(reason, cx),
+        }
+        Verdict::Forward
+    }
+
+    /// Whether the sender of a packet may begin a connection.
+    fn may_begin(&self, meta: &Meta) -> bool {
+        self.settings.options.open_from == OpenFrom::Both || !meta.is_from_outside()
+    }
+
     /// Begins a connection with `segment`, if it may.
     fn open(
         &self,
@@ -246,7 +303,7 @@ impl Conntrack {
         now_ms: u32,
         cx: &mut Cx<'_, ()>,
     ) -> Verdict {
-        if meta.is_from_outside() && self.settings.options.open_from == OpenFrom::Inside {
+        if !self.may_begin(meta) {
             return self.refuse(reason::FROM_OUTSIDE, cx);
         }
         *flow = None;

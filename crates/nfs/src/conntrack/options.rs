@@ -4,6 +4,7 @@ use alloc::format;
 
 use nf::{OptionDoc, OptionError};
 
+use super::part::OtherTimeouts;
 use super::tcp::TcpState;
 use crate::PassOrDrop;
 
@@ -25,26 +26,42 @@ pub struct Options {
     pub liberal: bool,
     /// What becomes of a connection of which packets were missed.
     pub gaps: Gaps,
+    /// How many records of connections that have ended each core keeps.
+    pub records: u32,
     /// Time-out after the first SYN.
-    pub syn_sent_timeout_s: u32,
+    pub tcp_timeout_syn_sent: u32,
     /// Time-out after the SYN-ACK.
-    pub syn_received_timeout_s: u32,
+    pub tcp_timeout_syn_recv: u32,
     /// Time-out of an open connection.
-    pub established_timeout_s: u32,
+    pub tcp_timeout_established: u32,
     /// Time-out after the first FIN.
-    pub fin_wait_timeout_s: u32,
+    pub tcp_timeout_fin_wait: u32,
     /// Time-out after the first FIN was acknowledged.
-    pub close_wait_timeout_s: u32,
+    pub tcp_timeout_close_wait: u32,
     /// Time-out after the second FIN.
-    pub last_ack_timeout_s: u32,
+    pub tcp_timeout_last_ack: u32,
     /// Time-out after the second FIN was acknowledged.
-    pub time_wait_timeout_s: u32,
+    pub tcp_timeout_time_wait: u32,
     /// Time-out after a reset.
-    pub closed_timeout_s: u32,
+    pub tcp_timeout_close: u32,
     /// Cap on the time-out after repeated retransmission, or of a closed window.
-    pub retransmission_timeout_s: u32,
+    pub tcp_timeout_max_retrans: u32,
     /// Cap on the time-out while data waits for its acknowledgment.
-    pub unacknowledged_timeout_s: u32,
+    pub tcp_timeout_unacknowledged: u32,
+    /// Time-out of a UDP flow without an answer, or that is a question and its answer.
+    pub udp_timeout: u32,
+    /// Time-out of a UDP flow both ways that lasts.
+    pub udp_timeout_stream: u32,
+    /// Time-out of an ICMP query.
+    pub icmp_timeout: u32,
+    /// Time-out of an ICMPv6 query.
+    pub icmpv6_timeout: u32,
+    /// Time-out of a GRE flow without an answer.
+    pub gre_timeout: u32,
+    /// Time-out of a GRE flow both ways.
+    pub gre_timeout_stream: u32,
+    /// Time-out of a flow of another protocol.
+    pub generic_timeout: u32,
 }
 
 /// Who may open connections.
@@ -80,16 +97,24 @@ impl Default for Options {
             when_full: PassOrDrop::Drop,
             liberal: false,
             gaps: Gaps::Auto,
-            syn_sent_timeout_s: 120,
-            syn_received_timeout_s: 60,
-            established_timeout_s: 432_000,
-            fin_wait_timeout_s: 120,
-            close_wait_timeout_s: 60,
-            last_ack_timeout_s: 30,
-            time_wait_timeout_s: 120,
-            closed_timeout_s: 10,
-            retransmission_timeout_s: 300,
-            unacknowledged_timeout_s: 300,
+            records: 0,
+            tcp_timeout_syn_sent: 120,
+            tcp_timeout_syn_recv: 60,
+            tcp_timeout_established: 432_000,
+            tcp_timeout_fin_wait: 120,
+            tcp_timeout_close_wait: 60,
+            tcp_timeout_last_ack: 30,
+            tcp_timeout_time_wait: 120,
+            tcp_timeout_close: 10,
+            tcp_timeout_max_retrans: 300,
+            tcp_timeout_unacknowledged: 300,
+            udp_timeout: 30,
+            udp_timeout_stream: 120,
+            icmp_timeout: 30,
+            icmpv6_timeout: 30,
+            gre_timeout: 30,
+            gre_timeout_stream: 180,
+            generic_timeout: 600,
         }
     }
 }
@@ -135,41 +160,77 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
                \"strict\", refuse them as Linux does, or \"auto\": strict on interfaces, resync on captures",
     },
     OptionDoc {
-        name: "syn_sent_timeout_s",
+        name: "records",
+        default: "0",
+        help: "have `paceline run --connections` write a record of each connection, and keep so many of those that have \
+               ended on each core, the largest; up to 1,000,000, of 220 bytes each",
+    },
+    OptionDoc {
+        name: "tcp_timeout_syn_sent",
         default: "120",
-        help: "a connection whose SYN has no answer is forgotten after this time",
+        help: "seconds until a connection is forgotten whose SYN has no answer",
     },
-    OptionDoc { name: "syn_received_timeout_s", default: "60", help: "the same after the SYN-ACK" },
+    OptionDoc { name: "tcp_timeout_syn_recv", default: "60", help: "the same after the SYN-ACK" },
     OptionDoc {
-        name: "established_timeout_s",
+        name: "tcp_timeout_established",
         default: "432000",
-        help: "an open connection without packets is forgotten after this time",
+        help: "seconds until an open connection without packets is forgotten",
     },
-    OptionDoc { name: "fin_wait_timeout_s", default: "120", help: "the same after the first FIN" },
+    OptionDoc { name: "tcp_timeout_fin_wait", default: "120", help: "the same after the first FIN" },
     OptionDoc {
-        name: "close_wait_timeout_s",
+        name: "tcp_timeout_close_wait",
         default: "60",
         help: "the same after the first FIN was acknowledged",
     },
-    OptionDoc { name: "last_ack_timeout_s", default: "30", help: "the same after the second FIN" },
+    OptionDoc { name: "tcp_timeout_last_ack", default: "30", help: "the same after the second FIN" },
     OptionDoc {
-        name: "time_wait_timeout_s",
+        name: "tcp_timeout_time_wait",
         default: "120",
         help: "the same after the second FIN was acknowledged",
     },
-    OptionDoc { name: "closed_timeout_s", default: "10", help: "the same after a reset" },
+    OptionDoc { name: "tcp_timeout_close", default: "10", help: "the same after a reset" },
     OptionDoc {
-        name: "retransmission_timeout_s",
+        name: "tcp_timeout_max_retrans",
         default: "300",
-        help: "at most this long after three retransmissions of one segment, or while a window is closed",
+        help: "at most so many seconds after three retransmissions of one segment, or while a window is closed",
     },
     OptionDoc {
-        name: "unacknowledged_timeout_s",
+        name: "tcp_timeout_unacknowledged",
         default: "300",
-        help: "at most this long while data waits for its acknowledgment, or a picked-up connection for \
+        help: "at most so many seconds while data waits for its acknowledgment, or a picked-up connection for \
                its other direction",
     },
+    OptionDoc {
+        name: "udp_timeout",
+        default: "30",
+        help: "seconds until a UDP flow is forgotten that has no answer, or that was over within two seconds",
+    },
+    OptionDoc {
+        name: "udp_timeout_stream",
+        default: "120",
+        help: "the same for one that goes on after two seconds, and has an answer",
+    },
+    OptionDoc {
+        name: "icmp_timeout",
+        default: "30",
+        help: "seconds until an ICMP request is forgotten, and its replies",
+    },
+    OptionDoc { name: "icmpv6_timeout", default: "30", help: "the same for ICMPv6" },
+    OptionDoc {
+        name: "gre_timeout",
+        default: "30",
+        help: "seconds until a GRE flow without an answer is forgotten",
+    },
+    OptionDoc { name: "gre_timeout_stream", default: "180", help: "the same with an answer" },
+    OptionDoc {
+        name: "generic_timeout",
+        default: "600",
+        help: "seconds until a flow of any other protocol is forgotten, SCTP and DCCP among them",
+    },
 ];
+
+/// The most records that a core keeps: their memory is taken at start.
+const RECORDS_MAX: u32 = 1_000_000;
 
 /// The options, checked.
 #[derive(Clone, Copy, Debug)]
@@ -180,6 +241,9 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn new(options: Options) -> Result<Settings, OptionError> {
+        if options.records > RECORDS_MAX {
+            return Err(OptionError { option: "records", message: format!("must be 0 to {RECORDS_MAX}") });
+        }
         Ok(Settings { options, timeouts: Timeouts::new(&options)? })
     }
 
@@ -196,6 +260,7 @@ pub(super) struct Timeouts {
     by_state_ms: [u32; TcpState::COUNT],
     pub(super) retransmission_ms: u32,
     pub(super) unacknowledged_ms: u32,
+    pub(super) other: OtherTimeouts,
 }
 
 /// Deadlines are milliseconds in 32 bits that wrap around, so a time-out takes at most half of them.
@@ -207,23 +272,32 @@ impl Timeouts {
             1..=MAX_TIMEOUT_S => Ok(timeout_s * 1_000),
             _ => Err(OptionError { option, message: format!("must be 1 to {MAX_TIMEOUT_S} seconds") }),
         };
-        let syn_sent_ms = ms("syn_sent_timeout_s", options.syn_sent_timeout_s)?;
+        let syn_sent_ms = ms("tcp_timeout_syn_sent", options.tcp_timeout_syn_sent)?;
         let mut by_state_ms = [syn_sent_ms; TcpState::COUNT];
         for (state, option, timeout_s) in [
-            (TcpState::SynReceived, "syn_received_timeout_s", options.syn_received_timeout_s),
-            (TcpState::Established, "established_timeout_s", options.established_timeout_s),
-            (TcpState::FinWait, "fin_wait_timeout_s", options.fin_wait_timeout_s),
-            (TcpState::CloseWait, "close_wait_timeout_s", options.close_wait_timeout_s),
-            (TcpState::LastAck, "last_ack_timeout_s", options.last_ack_timeout_s),
-            (TcpState::TimeWait, "time_wait_timeout_s", options.time_wait_timeout_s),
-            (TcpState::Closed, "closed_timeout_s", options.closed_timeout_s),
+            (TcpState::SynReceived, "tcp_timeout_syn_recv", options.tcp_timeout_syn_recv),
+            (TcpState::Established, "tcp_timeout_established", options.tcp_timeout_established),
+            (TcpState::FinWait, "tcp_timeout_fin_wait", options.tcp_timeout_fin_wait),
+            (TcpState::CloseWait, "tcp_timeout_close_wait", options.tcp_timeout_close_wait),
+            (TcpState::LastAck, "tcp_timeout_last_ack", options.tcp_timeout_last_ack),
+            (TcpState::TimeWait, "tcp_timeout_time_wait", options.tcp_timeout_time_wait),
+            (TcpState::Closed, "tcp_timeout_close", options.tcp_timeout_close),
         ] {
             by_state_ms[state as usize] = ms(option, timeout_s)?;
         }
         Ok(Timeouts {
             by_state_ms,
-            retransmission_ms: ms("retransmission_timeout_s", options.retransmission_timeout_s)?,
-            unacknowledged_ms: ms("unacknowledged_timeout_s", options.unacknowledged_timeout_s)?,
+            retransmission_ms: ms("tcp_timeout_max_retrans", options.tcp_timeout_max_retrans)?,
+            unacknowledged_ms: ms("tcp_timeout_unacknowledged", options.tcp_timeout_unacknowledged)?,
+            other: OtherTimeouts {
+                udp_ms: ms("udp_timeout", options.udp_timeout)?,
+                udp_stream_ms: ms("udp_timeout_stream", options.udp_timeout_stream)?,
+                icmp_ms: ms("icmp_timeout", options.icmp_timeout)?,
+                icmpv6_ms: ms("icmpv6_timeout", options.icmpv6_timeout)?,
+                gre_ms: ms("gre_timeout", options.gre_timeout)?,
+                gre_stream_ms: ms("gre_timeout_stream", options.gre_timeout_stream)?,
+                generic_ms: ms("generic_timeout", options.generic_timeout)?,
+            },
         })
     }
 

@@ -2,9 +2,10 @@
 
 use bitflags::bitflags;
 use nf::Connection;
-use wire::{Addr, Fields, Headers, Marks, tcp_flags};
+use wire::{Addr, Fields, Headers, IcmpPorts, Marks, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
+use super::part::{Other, Part};
 use super::tcp::Kind;
 
 /// The fields of a packet that the tracker reads: 54 bytes.
@@ -24,7 +25,7 @@ pub struct Meta {
     pub(crate) ack: u32,
     /// Right edge of the highest SACK block, or `ack`.
     sack: u32,
-    /// Not scaled.
+    /// Not scaled. Of what is not TCP the protocol.
     window: u16,
     payload_len: u16,
     /// In place of CWR, which says nothing here: [`FROM_OUTSIDE`].
@@ -51,11 +52,66 @@ impl Meta {
         .union(Fields::L3_LEN)
         .union(Fields::L4_OFFSET);
 
+    #[inline]
     pub(super) fn of(headers: &Headers) -> Option<Meta> {
-        if !headers.is_tcp() {
+        match headers.is_tcp() {
+            true => Some(Meta::of_ip(headers)),
+            false => Meta::of_other(headers),
+        }
+    }
+
+    /// The fields of a packet that is not TCP. An ICMP error is a packet of the connection that it is about. `None`: of no
+    /// connection that can be known.
+    #[inline(never)]
+    fn of_other(headers: &Headers) -> Option<Meta> {
+        if !headers.has_transport() {
             return None;
         }
-        Some(Meta::of_ip(headers))
+        let quoted;
+        let (headers, part) = match headers.protocol {
+            protocol::ICMP | protocol::ICMPV6 => match Connection::quoted(headers) {
+                Some(answer) => {
+                    quoted = answer;
+                    (&quoted, Part::Error)
+                }
+                None => (headers, part_of_query(headers)?),
+            },
+            _ => (headers, Part::Any),
+        };
+        let Meta { src, dst, src_port, dst_port, tcp_flags, shape, .. } = Meta::of_ip(headers);
+        Some(Meta {
+            src,
+            dst,
+            src_port,
+            dst_port,
+            seq: 0,
+            ack: 0,
+            sack: 0,
+            window: headers.protocol.into(),
+            payload_len: 0,
+            tcp_flags: tcp_flags & FROM_OUTSIDE,
+            shape: (shape & Shape::FROM_LOW) | Shape::from_bits_retain(part as u8),
+        })
+    }
+
+    /// What it is if it is not TCP: there is no offer, and yet a scale.
+    #[inline(always)]
+    pub(super) fn other(&self) -> Option<Other> {
+        let part = match (self.shape & Shape::SCALE.union(Shape::SCALE_OFFERED)).bits() {
+            0 | 16.. => return None,
+            1 => Part::Any,
+            2 => Part::Request,
+            3 => Part::Reply,
+            _ => Part::Error,
+        };
+        Some(Other { protocol: self.window as u8, part })
+    }
+
+    /// The protocol of its connection.
+    #[inline(always)]
+    pub(super) fn protocol(&self) -> u8 {
+        let is_other = self.shape.intersects(Shape::SCALE) && !self.shape.contains(Shape::SCALE_OFFERED);
+        if is_other { self.window as u8 } else { protocol::TCP }
     }
 
     /// The fields of any IP packet. Of what is not TCP the ends, [`Meta::seq`], and the side say something.
@@ -87,6 +143,11 @@ impl Meta {
         Connection { low, high, low_port, high_port, protocol, zero: [0; 3] }
     }
 
+    /// Whether the segment goes on in later fragments.
+    pub(super) fn is_fragment(&self) -> bool {
+        self.shape.contains(Shape::FIRST_FRAGMENT)
+    }
+
     pub(crate) fn is_from_outside(&self) -> bool {
         self.tcp_flags & FROM_OUTSIDE != 0
     }
@@ -104,6 +165,17 @@ impl Meta {
     }
 }
 
+/// Whether an ICMP message is a request or a reply: ICMPv6 has no ports in place of the identifier, so the type says it.
+fn part_of_query(headers: &Headers) -> Option<Part> {
+    match (headers.icmp_ports(), headers.icmp()?.kind) {
+        (Some(IcmpPorts::Request), _) => Some(Part::Request),
+        (Some(IcmpPorts::Reply), _) => Some(Part::Reply),
+        (_, 128) if headers.protocol == protocol::ICMPV6 => Some(Part::Request),
+        (_, 129) if headers.protocol == protocol::ICMPV6 => Some(Part::Reply),
+        _ => None,
+    }
+}
+
 /// A byte with a window scale in its low bits, and flags: of a packet, of one half of a connection,
 /// or of a SYN that was ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable, TryFromBytes)]
@@ -112,7 +184,8 @@ pub(super) struct Shape(u8);
 
 bitflags! {
     impl Shape: u8 {
-        /// Window scale (RFC 7323 §2.2), 0 to 14.
+        /// Window scale (RFC 7323 §2.2), 0 to 14; without [`Shape::SCALE_OFFERED`] it is 0 in TCP. Packet that is not
+        /// TCP: a [`Part`].
         const SCALE = 0x0f;
         /// The SYN had the window scale option.
         const SCALE_OFFERED = 1 << 4;

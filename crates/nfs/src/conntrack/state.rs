@@ -96,12 +96,14 @@ bitflags! {
         const ORIGINATOR_IS_LOW = 1 << 0;
         /// A packet of the responder passed.
         const ANSWERED = 1 << 1;
-        /// The handshake was completed, or a picked-up connection was answered.
+        /// The handshake was completed, or a picked-up connection was answered. Not TCP: it is a stream, both ways.
         const CONFIRMED = 1 << 2;
         /// A FIN was seen, so a SYN may open anew once all is closed.
         const CLOSED_BY_FIN = 1 << 3;
         /// Both ends sent a SYN.
         const SIMULTANEOUS_OPEN = 1 << 4;
+        /// Both ends sent a request (ICMP).
+        const BOTH_BEGAN = 1 << 4;
         /// A SYN was ignored in LAST-ACK: an ACK may be the challenge to it (RFC 5961 §4.2).
         const CHALLENGE_EXPECTED = 1 << 5;
         /// Picked up: scales are not known, so windows do not hold for what the originator sends.
@@ -139,7 +141,7 @@ impl State {
         State { halves: [originator, responder], flags, ..State::open_other(from_low) }
     }
 
-    /// A connection of another protocol, of which the ends and the time are kept.
+    /// A connection of another protocol: the ends and the time are kept, and in `last` from when on it is a stream.
     pub(crate) fn open_other(from_low: bool) -> State {
         State {
             halves: [Half::UNSEEN; 2],
@@ -157,13 +159,28 @@ impl State {
 
     /// Whether a packet of the responder passed.
     #[inline]
-    pub(crate) fn is_answered(&self) -> bool {
+    pub fn is_answered(&self) -> bool {
         self.flags.contains(Flags::ANSWERED)
     }
 
     /// Notes that a packet of the responder passed.
     pub(crate) fn answer(&mut self) {
         self.flags.insert(Flags::ANSWERED);
+    }
+
+    /// Says from when on a connection that is not TCP's is a stream.
+    pub(super) fn stream_from(&mut self, at_ms: u32) {
+        self.last.end = at_ms;
+    }
+
+    /// Whether a connection that is not TCP's has gone on for long enough to be a stream.
+    pub(super) fn is_stream(&self, now_ms: u32) -> bool {
+        (now_ms.wrapping_sub(self.last.end) as i32) > 0
+    }
+
+    /// Whether both ends take part for good: Linux's `ASSURED`, for what is not TCP.
+    pub fn is_assured(&self) -> bool {
+        self.flags.contains(Flags::CONFIRMED)
     }
 
     /// The state of TCP.
@@ -180,6 +197,10 @@ impl State {
             ("answered", is_answered.into()),
             ("originator_end", originator_end.into()),
         ];
+        if self.tcp == TcpState::None {
+            values.push(("assured", if self.is_assured() { "yes" } else { "no" }.into()));
+            return values;
+        }
         let names = [
             ["originator_seq", "originator_seq_max", "originator_ack", "originator_window"],
             ["responder_seq", "responder_seq_max", "responder_ack", "responder_window"],
@@ -233,6 +254,17 @@ impl State {
     #[cfg(test)]
     pub(super) fn keep_time_of(&mut self, before: &State) {
         (self.deadline_ms, self.remaining_ms) = (before.deadline_ms, before.remaining_ms);
+    }
+
+    /// One past the highest sequence number that an end sent, if a packet of it was seen: 0 is the originator.
+    pub(super) fn end_of(&self, end: usize) -> Option<u32> {
+        let half = self.halves[end];
+        (half.max_window != 0).then_some(half.end)
+    }
+
+    /// Whether its time is over at `now_ms`.
+    pub(super) fn is_due(&self, now_ms: u32) -> bool {
+        self.deadline_ms.wrapping_sub(now_ms) as i32 <= 0
     }
 
     pub(crate) fn remaining_ms(&self) -> u32 {

@@ -7,7 +7,7 @@ use zerocopy::{Immutable, IntoBytes};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoBytes, Immutable)]
 #[repr(u8)]
 pub enum TcpState {
-    /// Not seen yet, or not TCP; no flow in the tracker's table has it.
+    /// Not TCP.
     None,
     /// The originator sent a SYN.
     SynSent,

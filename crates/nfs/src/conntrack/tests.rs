@@ -9,13 +9,15 @@ use std::vec::Vec;
 use nf::{NetworkFunction, Rig, Verdict};
 use wire::{Addr, Headers, Marks, protocol, tcp_flags};
 
-use super::{Conntrack, Options, reason};
+use super::{Conntrack, Options, State, reason};
 
 mod exchanges;
 mod gaps;
 mod in_place;
 mod options;
+mod others;
 mod properties;
+mod records;
 
 const CLIENT: (Addr, u16) = (Addr::v4([10, 0, 0, 1]), 4000);
 const SERVER: (Addr, u16) = (Addr::v4([192, 0, 2, 1]), 80);

@@ -148,12 +148,16 @@ impl Classifier {
     }
 
     #[inline]
-    fn first_in_all<const N: usize>(&self, sets: [SetAt; N]) -> Option<usize> {
+    fn first_in_all<const N: usize>(&self, starts: [SetAt; N]) -> Option<usize> {
         let blocks = self.blocks;
-        let sets = sets.map(|at| &self.sets[at as usize..][..blocks]);
+        // Loops: whether an array's `map` becomes a call depends on what else the crate holds, and one makes a packet a fifth dearer.
+        let mut sets: [&[Block]; N] = [&[]; N];
+        for (set, start) in sets.iter_mut().zip(&starts) {
+            *set = &self.sets[*start as usize..][..blocks];
+        }
         for at in 0..blocks {
             let mut common = Block([u64::MAX; BLOCK]);
-            for set in sets {
+            for set in &sets {
                 common = common.and(set[at]);
             }
             let Block(common) = common;

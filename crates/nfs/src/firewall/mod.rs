@@ -80,11 +80,12 @@
 //! - A connection is remembered when a rule accepts its first packet. A packet that is dropped takes no room.
 //! - An ICMP error (RFC 792: types 3, 4, 11, 12; RFC 4443: types 1 to 4) is `related` if the packet that it quotes was sent by the host
 //!   that the error goes to, between the addresses and ports of a known connection, and the error comes from the other end or, over
-//!   IPv4 in a chain with `nat`, which has packets spread by their inside end, from any router outside. It lets the connection live no longer (RFC 5927: anyone can send errors).
+//!   IPv4 in a chain with `nat`, which has packets spread by their inside end, from any router outside to a host inside that talks to
+//!   one outside. It lets the connection live no longer (RFC 5927: anyone can send errors).
 //!   Rules judge the error itself, by its sender and type. An error about an unknown connection is `invalid`. Whether
 //!   the quoted sequence number is in flight is for the receiver to check (RFC 5927 §4.1).
-//! - `untracked` are errors from routers in a chain without `nat`, and over IPv6 in any; errors whose quote
-//!   cannot be read, such as that of an IPv6 packet with extension headers; and ICMP messages that are neither errors nor queries.
+//! - `untracked` are all other errors from routers; errors whose quote cannot be read, such as that of an IPv6 packet with extension
+//!   headers; and ICMP messages that are neither errors nor queries.
 //!   A router's error, such as `packet-too-big`, comes to the core that its addresses ask for, which may be another than has the
 //!   connection; and over IPv6 three addresses matter, and what is read of a packet has room for two. A rule has to accept it by its type, as
 //!   RFC 4890 §4.3.1 advises.

@@ -56,8 +56,8 @@ impl Default for Options {
             pick_up: tcp.pick_up,
             liberal: tcp.liberal,
             gaps: tcp.gaps,
-            syn_sent_timeout_s: tcp.syn_sent_timeout_s,
-            established_timeout_s: tcp.established_timeout_s,
+            syn_sent_timeout_s: tcp.tcp_timeout_syn_sent,
+            established_timeout_s: tcp.tcp_timeout_established,
             udp_timeout_s: 30,
             udp_stream_timeout_s: 120,
             icmp_timeout_s: 30,
@@ -73,9 +73,17 @@ impl Options {
             pick_up: self.pick_up,
             liberal: self.liberal,
             gaps: self.gaps,
-            syn_sent_timeout_s: self.syn_sent_timeout_s,
-            established_timeout_s: self.established_timeout_s,
+            tcp_timeout_syn_sent: self.syn_sent_timeout_s,
+            tcp_timeout_established: self.established_timeout_s,
             ..conntrack::Options::default()
+        })
+        .map_err(|error| {
+            let option = match error.option {
+                "tcp_timeout_syn_sent" => "syn_sent_timeout_s",
+                "tcp_timeout_established" => "established_timeout_s",
+                other => other,
+            };
+            OptionError { option, ..error }
         })
     }
 }

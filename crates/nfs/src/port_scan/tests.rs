@@ -113,8 +113,8 @@ fn tries_are_handshakes_and_udp_if_told() {
         for (options, expected) in [("", is_try), ("udp = true", is_try_with_udp)] {
             let mut rig = rig(options);
             assert_eq!(rig.packet(0, &packet), PASS);
-            assert_eq!(rig.event("tries"), expected.into(), "{packet:?} with {options:?}");
-            assert_eq!(rig.len() as u64, expected.into());
+            assert_eq!(rig.event("tries"), u64::from(expected), "{packet:?} with {options:?}");
+            assert_eq!(rig.len() as u64, u64::from(expected));
         }
     }
 }

@@ -257,4 +257,5 @@ def main():
         first = last
 
 
-main()
+if __name__ == "__main__":
+    main()

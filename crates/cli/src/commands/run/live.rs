@@ -31,6 +31,7 @@ use super::metrics::{listen, serve_on};
 use super::opening;
 use super::options::{HostArg, OnDeathArg, Place, PollArg, RunArgs, SocketArg, TAP, Way};
 use super::record::{Recorded, names_interfaces};
+use crate::connections::Connections;
 use crate::control::{Changes, Control, Hangups, Subject, Unwritten, default_path, external};
 use crate::failure::{Failure, Failures};
 use crate::output::{Reports, check_outputs, plural, tell_format};
@@ -61,10 +62,17 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let plan = with_card(args, place, plan)?;
     let (came_in, left) = (args.live.record.as_deref(), args.out.as_deref());
     let inputs = [args.chain.chain.as_path()];
-    let outputs = [("--out", left), ("--json", args.json.as_deref()), ("--report", args.report.as_deref())];
+    let records = args.connections.as_deref();
+    let outputs = [
+        ("--out", left),
+        ("--json", args.json.as_deref()),
+        ("--report", args.report.as_deref()),
+        ("--connections", records),
+    ];
     check_outputs(&inputs, &outputs)?;
     tell_format(came_in.filter(|path| !names_interfaces(path)));
-    let reports = Reports::open(&inputs, left, args.json.as_deref())?;
+    let reports = Reports::open(&inputs, left.or(records.filter(|path| *path == "-")), args.json.as_deref())?;
+    let connections = Connections::open(records, &chain)?;
     let document = Page::open(args)?;
     if let [inside, outside] = place.names[..]
         && inside == outside
@@ -218,15 +226,17 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         }
     });
     let (chain, plan) = outcome.chain.as_ref().map_or((&chain, plan), |(chain, plan)| (chain, plan));
-    let report = RunReport {
+    let mut report = RunReport {
         interfaces: interfaces.collect(),
         routing: LivePort::all_routed(ports).as_ref().map(routing),
         answers: answers(LivePort::all_answers(ports)),
         timeline,
         ..RunReport::new(chain, plan, &outcome)
     };
+    let recorded = failures.of(connections.write(&mut report)).flatten();
     failures.of(document.map_or(Ok(()), |document| document.write(&report)));
-    failures.of(reports.write(&report, &args.text(&report, None)));
+    let recorded = recorded.map(|told| told + "\n").unwrap_or_default();
+    failures.of(reports.write(&report, &(args.text(&report, None) + &recorded)));
     let (frames, at_home) = (ports[0].frames(), LivePort::at_home(ports));
     if at_home != frames {
         return Err(Failure::defect(format!(
@@ -335,7 +345,7 @@ fn counted(InterfaceStatus { name, counters, .. }: InterfaceStatus) -> Interface
 
 /// Files that are made in the course of a run, and so the folders that it writes in.
 fn written(args: &RunArgs, socket: &Path, blocks: bool) -> Vec<PathBuf> {
-    let files = [&args.out, &args.json, &args.report, &args.live.record];
+    let files = [&args.out, &args.json, &args.report, &args.connections, &args.live.record];
     let files = files.into_iter().flatten().filter(|path| path.as_os_str() != "-");
     // Removed at the end, or by the first run that needs it no more.
     let pins = if blocks || args.live.pins.exists() { Some(args.live.pins.join("pin")) } else { None };

@@ -34,6 +34,7 @@ use self::metrics::serve;
 pub use self::options::RunArgs;
 use self::trace::Tracer;
 use crate::args::{self, Packets, Setting};
+use crate::connections::Connections;
 use crate::drops::DropsFile;
 use crate::failure::{Failure, Failures, INTERRUPTED};
 use crate::output::{Reports, check_outputs, kept, name_of_output, plural};
@@ -71,9 +72,10 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     let (lines, packets_dropped) = (args.trace.trace_json.as_deref(), args.drops.drops.as_deref());
     let written = [("--out", args.out.as_deref()), ("--json", args.json.as_deref())];
     let outputs = [&written[..], &[("--trace-json", lines), ("--report", args.report.as_deref())]].concat();
-    let log = args.drops.log.as_deref();
-    check_outputs(&inputs, &[&outputs[..], &[("--drops", packets_dropped), ("--log", log)]].concat())?;
-    let taken = [lines, packets_dropped, log].into_iter().flatten().find(|path| *path == "-");
+    let (log, records) = (args.drops.log.as_deref(), args.connections.as_deref());
+    let others = [("--drops", packets_dropped), ("--log", log), ("--connections", records)];
+    check_outputs(&inputs, &[&outputs[..], &others].concat())?;
+    let taken = [lines, packets_dropped, log, records].into_iter().flatten().find(|path| *path == "-");
     let tracer = Tracer::prepare(args)?;
     let reports = Reports::open(&inputs, args.out.as_deref().or(taken), args.json.as_deref())?;
     let source = Source::open(&packets, args.speed)?;
@@ -81,6 +83,7 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     let mut drops =
         args.drops.drops.as_deref().map(|path| DropsFile::create(path, per_second)).transpose()?;
     let mut log = log.map(|path| RuleLog::open(path, args.drops.log_per_second)).transpose()?;
+    let connections = Connections::open(records, &chain)?;
     let document = Page::open(args)?;
     let listener = args.web.listen()?;
     let is_seen = args.metrics.is_some() || document.is_some() || listener.is_some();
@@ -138,7 +141,8 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     let (chain, plan) = last.map_or((&chain, &plan), |last| (&last.chain, &last.plan));
     let timeline = timeline.map(Timeline::finish);
     let answers = answering.report();
-    let report = RunReport { timeline, answers, ..RunReport::new(chain, plan, &outcome) };
+    let mut report = RunReport { timeline, answers, ..RunReport::new(chain, plan, &outcome) };
+    let recorded = failures.of(connections.write(&mut report)).flatten();
     failures.of(document.map_or(Ok(()), |document| document.write(&report)));
     if let Some(written) = written.as_ref().filter(|_| !reports.shows_text() && !report.complete) {
         eprintln!("note: {written}");
@@ -149,7 +153,7 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     });
     let dropped = dropped.and_then(|dropped| failures.of(dropped)).flatten();
     let logged = log.and_then(|log| failures.of(log.finish("--log-per-second")));
-    let dropped: String = [dropped, logged].into_iter().flatten().map(|told| told + "\n").collect();
+    let dropped: String = [dropped, logged, recorded].into_iter().flatten().map(|told| told + "\n").collect();
     if !reports.shows_text() && !dropped.is_empty() {
         eprint!("note: {dropped}");
     }

@@ -46,6 +46,10 @@ pub struct RunArgs {
     /// other, with the report's JSON in it
     #[arg(long, value_name = "OUT.html")]
     pub report: Option<PathBuf>,
+    /// Write a line of JSON for each connection to this file, with the names of Zeek's conn.log, at the end of the run; `-` is
+    /// standard output. For chains whose `conntrack` has `records`
+    #[arg(long, value_name = "CONN.jsonl")]
+    pub connections: Option<PathBuf>,
     /// In which order packets leave. On interfaces, cores with sockets of their own keep the order of each flow alone, under
     /// scr-turns with as-ready none; --front restores all of it
     #[arg(long, value_enum, value_name = "ORDER", default_value_t = EgressArg::default(), help_heading = RUNNING)]

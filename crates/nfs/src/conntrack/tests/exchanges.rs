@@ -600,12 +600,12 @@ fn a_first_fragment_may_be_of_any_length() {
 }
 
 #[test]
-fn what_is_not_tcp_passes_and_leaves_no_trace() {
+fn what_is_of_no_connection_passes_and_leaves_no_trace() {
     let mut rig = Rig::new(conntrack("pick_up = false"));
     let ack = tcp(CLIENT, SERVER, tcp_flags::ACK);
-    let udp = Headers { protocol: protocol::UDP, ..ack };
+    let icmp = Headers { protocol: protocol::ICMP, seq: 9 << 24, tcp_shape: 2 << 4, ..ack };
     let later_fragment = Headers { marks: Marks::IPV4 | Marks::LATER_FRAGMENT, ..ack };
-    for headers in [udp, later_fragment, Headers::default()] {
+    for headers in [icmp, later_fragment, Headers::default()] {
         assert_eq!(rig.packet(0, &headers), Verdict::Forward);
     }
     assert_eq!(rig.packet(0, &ack), Verdict::Drop(reason::NO_CONNECTION));

@@ -5,7 +5,7 @@ use wire::{Edits, Stamp};
 
 use super::properties::packet;
 use super::*;
-use crate::conntrack::{Meta, State, now_ms};
+use crate::conntrack::{Meta, now_ms};
 
 /// What a step does to a connection, and what it counts.
 #[derive(Debug, PartialEq)]
@@ -198,8 +198,8 @@ fn options() -> impl Strategy<Value = &'static str> {
         "liberal = true",
         "invalid = \"pass\"\nout_of_window = \"pass\"",
         "pick_up = false\ngaps = \"resync\"",
-        "established_timeout_s = 200",
-        "retransmission_timeout_s = 1000\nunacknowledged_timeout_s = 2",
+        "tcp_timeout_established = 200",
+        "tcp_timeout_max_retrans = 1000\ntcp_timeout_unacknowledged = 2",
     ])
 }
 

@@ -78,10 +78,10 @@ fn a_full_table_drops_what_is_new_unless_told_otherwise() {
 #[test]
 fn every_time_out_is_taken_from_its_option() {
     let talk = Talk::new(
-        "syn_sent_timeout_s = 1\nsyn_received_timeout_s = 2\nestablished_timeout_s = 300\n\
-         fin_wait_timeout_s = 4\nclose_wait_timeout_s = 5\nlast_ack_timeout_s = 6\n\
-         time_wait_timeout_s = 7\nclosed_timeout_s = 8\nretransmission_timeout_s = 9\n\
-         unacknowledged_timeout_s = 10",
+        "tcp_timeout_syn_sent = 1\ntcp_timeout_syn_recv = 2\ntcp_timeout_established = 300\n\
+         tcp_timeout_fin_wait = 4\ntcp_timeout_close_wait = 5\ntcp_timeout_last_ack = 6\n\
+         tcp_timeout_time_wait = 7\ntcp_timeout_close = 8\ntcp_timeout_max_retrans = 9\n\
+         tcp_timeout_unacknowledged = 10",
     );
     talk.play(
         "
@@ -103,9 +103,9 @@ fn every_time_out_is_taken_from_its_option() {
 #[test]
 fn time_outs_that_make_no_sense_are_refused() {
     let names =
-        Conntrack::ABOUT.options.iter().map(|option| option.name).filter(|name| name.ends_with("_timeout_s"));
+        Conntrack::ABOUT.options.iter().map(|option| option.name).filter(|name| name.contains("timeout"));
     let names: Vec<&str> = names.collect();
-    assert_eq!(names.len(), 10);
+    assert_eq!(names.len(), 17);
     for name in names {
         for (seconds, is_valid) in [(0, false), (1, true), (2_147_483, true), (2_147_484, false)] {
             let options = toml::from_str(&format!("{name} = {seconds}")).expect("options that parse");

@@ -4,7 +4,6 @@ use proptest::prelude::*;
 use zerocopy::IntoBytes;
 
 use super::*;
-use crate::conntrack::State;
 use crate::conntrack::state::Flags;
 
 /// Any packet between two ends, more often one that could belong.
@@ -40,7 +39,7 @@ pub(super) fn packet() -> impl Strategy<Value = (u64, bool, Headers)> {
 }
 
 fn options() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec!["", "pick_up = false", "liberal = true", "established_timeout_s = 2147483"])
+    prop::sample::select(vec!["", "pick_up = false", "liberal = true", "tcp_timeout_established = 2147483"])
 }
 
 /// Verdict and state after each packet. `mirrored` exchanges both ends of each.
