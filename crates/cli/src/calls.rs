@@ -253,7 +253,7 @@ mod tests {
         );
         let program = Program::stock();
         let Ok(Command::Sweep(swept)) = parse("sweep", &args(&text)) else { panic!("it is a sweep") };
-        sweep::command(&swept, &program.functions).expect("it sweeps");
+        assert!(sweep::command(&swept, &program.functions).is_ok());
         let journal = std::fs::read_to_string(out.join("runs.jsonl")).expect("a journal");
         let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
         let cells = value(&program.call_sweep_cells(&args(&text)).expect("cells"));

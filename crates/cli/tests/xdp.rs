@@ -540,7 +540,7 @@ fn packets_that_bring_their_history_are_carried() {
     let mut of_cores: Vec<CaptureReader> = folder
         .names()
         .iter()
-        .map(|name| CaptureReader::open(folder.file(name).into()).expect("it was written"))
+        .map(|name| CaptureReader::open(folder.file(name)).expect("it was written"))
         .collect();
 
     let run = start(&lan, &["--strategy", "scr", "--cores", &many, "--sequencer", "external"]);

@@ -106,7 +106,7 @@ impl<'a> Rates<'a> {
 }
 
 impl Cpu {
-    /// Of what came to a CPU, some packets from begin to end.
+    /// Takes some packets from begin to end out of those that came to a CPU.
     fn of(came: Vec<Vec<u8>>, all: usize) -> Cpu {
         let share = came.len() as f64 / all.max(1) as f64;
         let step = (came.len() / SAMPLES).max(1);
