@@ -197,7 +197,7 @@ def figure_10(figures):
         points = [point["mpps"] for point in report["series"][0]["points"]]
         rows.append([str(functions)] + [f"{rate:.1f}" for rate in real] + [f"{rate:.1f}" for rate in points]
                     + [f"{points[-1] / points[0]:.1f}"])
-    figures.table("Figure 10, Mpps over `backbone`, two real cores (threads of one here), and virtual cores behind a simulated card",
+    figures.table("Figure 10, Mpps over `backbone`, two real cores, and virtual cores behind a simulated card",
                   ["functions", "1 core", "2", "virtual 1", "4", "8", "16", "16 over 1"], rows)
 
 
