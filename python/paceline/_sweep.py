@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path as Folder
 from typing import TYPE_CHECKING, Any, Literal
 
-from paceline import _native
+from paceline import _native, _parquet
 from paceline._calls import Path, options
 from paceline._errors import Error
 
@@ -345,33 +345,17 @@ class Kept:
         """Keeps more rows."""
         done = [row for row in rows if row.is_done]
         if done:
-            self.write(self.parts / f"{uuid.uuid4().hex}.parquet", done)
+            _parquet.write(self.parts / f"{uuid.uuid4().hex}.parquet", table(done))
             self.rows |= {row.key: row for row in done}
 
     def finish(self, rows: Sequence[SweepRow]) -> None:
         """Keeps these rows as the table of all that is done; rows of other sweeps in this folder stay behind them."""
         asked = {row.key for row in rows}
         others = [row for key, row in self.rows.items() if key not in asked]
-        self.write(self.path, [*(row for row in rows if row.is_done), *others])
+        _parquet.write(self.path, table([*(row for row in rows if row.is_done), *others]))
         # What they have is in the table now; if this is cut off, rows are in both, and count once.
         for part in self.parts.glob("*.parquet"):
             part.unlink()
-
-    def write(self, path: Folder, rows: Sequence[SweepRow]) -> None:
-        """Writes a file that is there whole or not at all."""
-        import pyarrow.parquet
-
-        half = path.with_name(path.name + ".half")
-        with open(half, "wb") as file:
-            pyarrow.parquet.write_table(table(rows), file)
-            file.flush()
-            os.fsync(file.fileno())
-        half.rename(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
     def close(self) -> None:
         """Lets another sweep use the folder."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from paceline import _native
+from paceline import _native, _parquet
 
 if TYPE_CHECKING:
     import pandas
@@ -54,16 +54,7 @@ class Table:
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Writes the rows as Parquet, zstd. A file that was there before is replaced when the new one is whole. It takes pyarrow."""
-        import pyarrow.parquet
-
-        half = f"{os.fspath(path)}.half"
-        try:
-            pyarrow.parquet.write_table(self.to_pyarrow(), half, compression="zstd")
-            os.replace(half, path)
-        except BaseException:
-            if os.path.exists(half):
-                os.unlink(half)
-            raise
+        _parquet.write(path, self.to_pyarrow())
 
     def to_pandas(self) -> pandas.DataFrame:
         """A pandas DataFrame with the same rows. It takes pandas and pyarrow; pandas copies columns that are not Arrow's."""

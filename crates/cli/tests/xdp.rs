@@ -8,7 +8,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use io::capture::{CaptureReader, CaptureWriter};
-use live::Interface;
 use serde_json::Value;
 use wire::LinkType;
 
@@ -34,10 +33,7 @@ fn lan(label: &str) -> Option<Lan> {
         }
     }
     let lan = Lan::new(label)?;
-    let [b0, b1, b2, b3, b4, b5] =
-        lan.right.inside(|| Interface::open("eth0").expect("the test made it").address);
-    let address = format!("{b0:02x}:{b1:02x}:{b2:02x}:{b3:02x}:{b4:02x}:{b5:02x}");
-    lan.left.ip(&format!("neigh add 192.0.2.2 lladdr {address} dev eth0"));
+    lan.left.ip(&format!("neigh add 192.0.2.2 lladdr {} dev eth0", station(&lan)));
     assert!(lan.right.run("ethtool", "-K eth0 gro on").status.success());
     Some(lan)
 }
@@ -174,8 +170,7 @@ fn packets_and_counts_need_no_process() {
 
 /// The station of the host on the right.
 fn station(lan: &Lan) -> String {
-    let address = lan.right.inside(|| Interface::open("eth0").expect("the test made it").address);
-    address.map(|byte| format!("{byte:02x}")).join(":")
+    address_of(&lan.right).map(|byte| format!("{byte:02x}")).join(":")
 }
 
 /// Asks for a change of a table that is refused, and gives why.

@@ -8,18 +8,14 @@
 //! of some of them.
 
 use std::error::Error;
-use std::fs;
-use std::path::Path;
 
-use p4::ir::Program;
-use p4::{Options, lower};
+use paceline_xdp::Strategy;
 use paceline_xdp::cost::{Cost, ITEMS, in_turns};
 use paceline_xdp::traffic::flows;
-use paceline_xdp::{Compiled, Strategy, clang, compile};
 
-/// SCR's Table 1.
-const PROGRAMS: [&str; 5] =
-    ["scr/ddos", "scr/heavy_hitter", "scr/connection_tracker", "scr/token_bucket", "scr/port_knocking"];
+mod table_1;
+
+use table_1::{PROGRAMS, build, program};
 
 /// Runs of which the kernel gives the mean, and how many of these are taken, of which the least counts.
 const RUNS: u32 = 1_000_000;
@@ -40,14 +36,10 @@ fn main() {
 }
 
 fn measure(name: &str, many: u16) -> Result<(), Box<dyn Error>> {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/p4");
-    let path = examples.join(name).with_extension("p4");
-    let options = Options { include_dirs: vec![examples], ..Options::default() };
-    let (program, _) = lower(&path.display().to_string(), &fs::read_to_string(&path)?, &options)?;
-    let built =
-        [Strategy::Sharded, Strategy::Shared, Strategy::Scr].map(|strategy| build(&program, strategy));
-    let [sharded, shared, scr] = built;
-    let (sharded, shared, scr) = (sharded?, shared?, scr?);
+    let program = program(name)?;
+    let sharded = build(&program, Strategy::Sharded)?;
+    let shared = build(&program, Strategy::Shared)?;
+    let scr = build(&program, Strategy::Scr)?;
     let flows = flows(many);
     let cost = |(compiled, object), items| Cost::new(&program, compiled, object, &flows, items);
     let costs = [
@@ -60,10 +52,4 @@ fn measure(name: &str, many: u16) -> Result<(), Box<dyn Error>> {
     let item = (ns[3] - ns[2]).max(0.0) / f64::from(ITEMS);
     println!("| `{name}` | {many} | {:.0} | {:.0} | {:.0} | {item:.1} |", ns[0], ns[1], ns[2]);
     Ok(())
-}
-
-fn build(program: &Program, strategy: Strategy) -> Result<(Compiled, Vec<u8>), Box<dyn Error>> {
-    let compiled = compile(program, strategy).map_err(|refusals| format!("{refusals:?}"))?;
-    let object = clang::object(&compiled)?;
-    Ok((compiled, object))
 }

@@ -9,20 +9,18 @@
 //! times of one CPU.
 
 use std::error::Error;
-use std::fs;
-use std::path::Path;
 
 use p4::ir::Program;
-use p4::{Options, lower};
 use paceline_xdp::load::Loaded;
 use paceline_xdp::rates::Rates;
 use paceline_xdp::trial::Packet;
-use paceline_xdp::{Compiled, Strategy, clang, compile};
+use paceline_xdp::{Compiled, Strategy};
 use traffic::Model;
 
-/// SCR's Table 1.
-const PROGRAMS: [&str; 5] =
-    ["scr/ddos", "scr/heavy_hitter", "scr/token_bucket", "scr/port_knocking", "scr/connection_tracker"];
+mod table_1;
+
+use table_1::{PROGRAMS, build, program};
+
 /// Frames are as short as they can be.
 const TRAFFIC: [(&str, &str); 3] = [
     ("one flow", "single-flow:one-way=true,packets=4000,sizes=fixed:60"),
@@ -88,10 +86,11 @@ struct Row {
 
 impl Row {
     fn measure(program: &Program, packets: &[Packet], dispatch: &mut f64) -> Result<Row, Box<dyn Error>> {
-        let built =
-            [Strategy::Sharded, Strategy::Shared, Strategy::Scr].map(|strategy| build(program, strategy));
-        let [sharded, shared, scr] = built;
-        let built = [sharded?, shared?, scr?];
+        let built = [
+            build(program, Strategy::Sharded)?,
+            build(program, Strategy::Shared)?,
+            build(program, Strategy::Scr)?,
+        ];
         let rates = |at: usize, cpus| {
             let (compiled, object): &(Compiled, Vec<u8>) = &built[at];
             Rates::new(program, compiled, object, packets, cpus)
@@ -119,9 +118,8 @@ impl Row {
             together.iter().skip(at * usize::from(real)).take(real.into()).map(|(_, best)| *best).collect()
         };
         let mut row = Row { sharded: measured(0), shared: measured(1), scr: measured(2), packet_ns, item_ns };
-        let sharded_ns = 1e3 / row.sharded[0];
         for cpus in MODELLED {
-            row.sharded.push(1e3 / sharded_ns / rates(0, cpus)?.largest_share());
+            row.sharded.push(row.sharded[0] / rates(0, cpus)?.largest_share());
             row.scr.push(modelled(cpus, packet_ns, item_ns));
         }
         Ok(row)
@@ -145,23 +143,10 @@ fn thread_count() -> u16 {
     std::thread::available_parallelism().map_or(1, |there| there.get().min(2) as u16)
 }
 
-fn program(name: &str) -> Result<Program, Box<dyn Error>> {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/p4");
-    let path = examples.join(name).with_extension("p4");
-    let options = Options { include_dirs: vec![examples], ..Options::default() };
-    Ok(lower(&path.display().to_string(), &fs::read_to_string(&path)?, &options)?.0)
-}
-
 fn packets(model: &str) -> Result<Vec<Packet>, Box<dyn Error>> {
     let mut packets = Vec::new();
     Model::parse(model)?.generate(|time_ns, bytes| {
         packets.push(Packet { time_ns, port: 0, bytes: bytes.to_vec() });
     });
     Ok(packets)
-}
-
-fn build(program: &Program, strategy: Strategy) -> Result<(Compiled, Vec<u8>), Box<dyn Error>> {
-    let compiled = compile(program, strategy).map_err(|refusals| format!("{refusals:?}"))?;
-    let object = clang::object(&compiled)?;
-    Ok((compiled, object))
 }

@@ -61,11 +61,7 @@ impl<'a> Cost<'a> {
     /// ns of a packet with its items: the mean of so many runs.
     fn round(&self, runs: u32) -> Result<f64, LoadError> {
         let many = self.packets.len() as u32;
-        let mut sum = 0;
-        for bytes in &self.packets {
-            sum += self.loaded.packet(bytes, (runs / many).max(1))?.took.as_nanos();
-        }
-        Ok(sum as f64 / f64::from(many))
+        self.loaded.mean_ns(&self.packets, (runs / many.max(1)).max(1))
     }
 }
 

@@ -406,6 +406,18 @@ impl<'a> Loaded<'a> {
         }
     }
 
+    /// ns of a packet with its history: the mean of these, each of which goes through the program so many times.
+    ///
+    /// # Errors
+    /// The kernel refuses a packet, or the program does not know the history.
+    pub(crate) fn mean_ns(&self, packets: &[Vec<u8>], times: u32) -> Result<f64, LoadError> {
+        let mut sum = 0;
+        for bytes in packets {
+            sum += self.packet(bytes, times)?.took.as_nanos();
+        }
+        Ok(sum as f64 / packets.len() as f64)
+    }
+
     /// ns in which the kernel brings a frame of 60 bytes to a program as a driver does, and takes it away again: the mean of so many.
     /// The frames have no history, so that the program drops them at once.
     ///

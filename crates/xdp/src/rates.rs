@@ -69,7 +69,7 @@ impl<'a> Rates<'a> {
     /// # Errors
     /// The kernel refuses a packet.
     pub fn alone(&self, runs: u32) -> Result<f64, LoadError> {
-        self.cpus[0].round(&self.loaded, runs)
+        self.loaded.mean_ns(&self.cpus[0].packets, runs)
     }
 
     /// Millions of packets a second of the whole traffic that the CPUs take together: as much as leaves none of them with more than it
@@ -84,14 +84,14 @@ impl<'a> Rates<'a> {
         let work = |number: usize, cpu: &Cpu| {
             let is_there = core_affinity::set_for_current(CoreId { id: number });
             start.wait();
-            let ns = cpu.round(&self.loaded, runs);
+            let ns = self.loaded.mean_ns(&cpu.packets, runs);
             measured.fetch_add(1, Relaxed);
             if !is_there {
                 return Err(failed("a CPU to run on")(&format_args!("there is no CPU {number}")));
             }
             // The others are measured still, and are to have it beside them.
             while ns.is_ok() && measured.load(Relaxed) < busy.len() {
-                cpu.round(&self.loaded, 1)?;
+                self.loaded.mean_ns(&cpu.packets, 1)?;
             }
             ns
         };
@@ -111,14 +111,5 @@ impl Cpu {
         let share = came.len() as f64 / all.max(1) as f64;
         let step = (came.len() / SAMPLES).max(1);
         Cpu { share, packets: came.into_iter().step_by(step).take(SAMPLES).collect() }
-    }
-
-    /// ns of a packet: the mean of so many runs of each.
-    fn round(&self, loaded: &Loaded<'_>, runs: u32) -> Result<f64, LoadError> {
-        let mut sum = 0;
-        for bytes in &self.packets {
-            sum += loaded.packet(bytes, runs)?.took.as_nanos();
-        }
-        Ok(sum as f64 / self.packets.len().max(1) as f64)
     }
 }
