@@ -162,6 +162,7 @@ fn table_locate(mut flows: Flows) -> Flows {
 #[bench::statistics_limiter(args = (STATISTICS, LIMITER), setup = Running::of_two)]
 #[bench::statistics_balancer(args = (STATISTICS, BALANCER), setup = Running::of_two)]
 #[bench::nat(args = (NAT), setup = Running::new)]
+#[bench::limiter_lapsed(args = (LIMITER), setup = Running::lapsed)]
 fn chain(mut running: Running) -> Running {
     running.process();
     running
@@ -423,6 +424,15 @@ impl Running {
 
     fn new(toml: &str) -> Running {
         Running::on(|chain| chain.core().expect("memory"), toml)
+    }
+
+    /// Packets that come when their flows' states are dead.
+    fn lapsed(toml: &str) -> Running {
+        let mut running = Running::new(toml);
+        for batch in &mut running.batches {
+            batch.frames.iter_mut().for_each(|frame| frame.stamp.time_ns += 1_000_000_000);
+        }
+        running
     }
 
     fn sharing(toml: &str) -> Running {

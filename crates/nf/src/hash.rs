@@ -15,6 +15,12 @@ pub fn hash_bytes(bytes: &[u8], seed: u64) -> u64 {
     rapidhash_v3_nano_inline::<true, false>(bytes, &RapidSecrets::seed_cpp(seed))
 }
 
+/// What [`hash_bytes`] gives for the number's 16 bytes, least significant first. Its length being known, there is no call.
+#[inline]
+pub fn hash_u128(bits: u128, seed: u64) -> u64 {
+    Hasher(RapidSecrets::seed_cpp(seed)).hash_u128(bits)
+}
+
 /// A number that depends on `bytes` and the seed. An outsider who does not know the seed cannot tell it, however
 /// many others under that seed are known: SipHash-2-4, a pseudorandom function (Aumasson and Bernstein, INDOCRYPT
 /// 2012). The same on every core, run and machine. Takes some 100 instructions more than a hash.

@@ -88,7 +88,7 @@ pub use function::{
     About, EndedOf, Extras, Flows, FullTable, Guarantees, InPlace, Leap, LeapSteps, NetworkFunction, Pooled,
     Records, Reload, Reports, StepInPlace, TwoSided, WhenShared,
 };
-pub use hash::{Hasher, drawn, hash_bytes};
+pub use hash::{Hasher, drawn, hash_bytes, hash_u128};
 pub use in_place::{InPlaceError, check_in_place};
 pub use judge::{Counted, Hearing, Judge, Left, Passage, Role, Ruling};
 pub use key::{

@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nf::{FlowKey, Short, hash_bytes};
+use nf::{FlowKey, Short, hash_u128};
 use zerocopy::FromZeros;
 use zerocopy::{Immutable, IntoBytes};
 
@@ -43,6 +43,15 @@ struct Head {
     short: [u64; 2],
     /// The flow's hash and [`TAKEN`]; 0 while the block is free.
     identity: u64,
+}
+
+impl Head {
+    /// A hash of what stands for the flow's key and a number, whatever the table's seed.
+    #[inline(always)]
+    fn hash_flow(&self, number: u64) -> u64 {
+        let [low, high] = self.short.map(u128::from);
+        hash_u128(low | high << 64, number)
+    }
 }
 
 /// Low and high half of what stands for a key.
@@ -218,31 +227,60 @@ impl<S: Copy> Cell<S> {
 }
 
 /// One function's states of all flows, for several steps: see [`FlowTable::cells_mut`](crate::FlowTable::cells_mut).
-pub struct Cells<'a, S> {
+pub struct Cells<'a, K, S> {
     blocks: *mut u8,
+    /// Offset of the flow's key in each block, bytes.
+    key_offset: usize,
     /// Offset of the part in each block, bytes.
     offset: usize,
     /// Bytes of a block.
     stride: usize,
     len: u32,
-    borrow: PhantomData<&'a mut Cell<S>>,
+    borrow: PhantomData<&'a mut (K, Cell<S>)>,
 }
 
-impl<S> Cells<'_, S> {
+impl<K, S> Cells<'_, K, S> {
     /// The state in a block, and its deadline.
     ///
     /// # Panics
     /// If there is no such block.
     #[inline(always)]
     pub fn at(&mut self, slot: Slot) -> &mut Cell<S> {
-        assert!(slot.number() < self.len, "no such block");
         // SAFETY: as in `Blocks::cell_mut`, whose checks of the part `Blocks::cells_mut` has done; this borrows the table
         // alone, and lends one cell at a time.
-        unsafe { &mut *self.blocks.add(slot.number() as usize * self.stride + self.offset).cast() }
+        unsafe { &mut *self.block(slot).add(self.offset).cast() }
+    }
+
+    /// The flow's key, and its state.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    #[inline(always)]
+    pub fn flow(&mut self, slot: Slot) -> (&K, &mut Cell<S>) {
+        let block = self.block(slot);
+        // SAFETY: as in `Blocks::key` and `at`; the two do not overlap.
+        unsafe { (&*block.add(self.key_offset).cast(), &mut *block.add(self.offset).cast()) }
+    }
+
+    /// What [`FlowTable::hash_flow`](crate::FlowTable::hash_flow) gives.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    #[inline(always)]
+    pub fn hash_flow(&self, slot: Slot, number: u64) -> u64 {
+        // SAFETY: as in `Blocks::head`; while this borrows the table nobody else changes it.
+        unsafe { &*self.block(slot).cast::<Head>() }.hash_flow(number)
+    }
+
+    #[inline(always)]
+    fn block(&self, slot: Slot) -> *mut u8 {
+        assert!(slot.number() < self.len, "no such block");
+        // SAFETY: the memory has `len` blocks of `stride` bytes.
+        unsafe { self.blocks.add(slot.number() as usize * self.stride) }
     }
 }
 
-impl<S> std::fmt::Debug for Cells<'_, S> {
+impl<K, S> std::fmt::Debug for Cells<'_, K, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cells").field("blocks", &self.len).finish_non_exhaustive()
     }
@@ -414,7 +452,7 @@ impl<K: FlowKey> Blocks<K> {
     /// A hash of what stands for the flow's key and a number, whatever the table's seed.
     #[inline]
     pub(crate) fn hash_flow(&self, block: u32, number: u64) -> u64 {
-        hash_bytes(self.head(block).short.map(u64::to_le_bytes).as_flattened(), number)
+        self.head(block).hash_flow(number)
     }
 
     /// Gives the block to a flow, which has no state in any part yet.
@@ -558,10 +596,17 @@ impl<K: FlowKey> Blocks<K> {
 
     /// One part of all blocks, checked once for all of them.
     #[inline]
-    pub(crate) fn cells_mut<S>(&mut self, part: Part<S>) -> Cells<'_, S> {
+    pub(crate) fn cells_mut<S>(&mut self, part: Part<S>) -> Cells<'_, K, S> {
         let offset = self.offset(part);
-        let (stride, len) = (self.lines * LINE_BYTES, self.len);
-        Cells { blocks: self.memory.as_mut_ptr().cast(), offset, stride, len, borrow: PhantomData }
+        let (key_offset, stride, len) = (self.key_offset, self.lines * LINE_BYTES, self.len);
+        Cells {
+            blocks: self.memory.as_mut_ptr().cast(),
+            key_offset,
+            offset,
+            stride,
+            len,
+            borrow: PhantomData,
+        }
     }
 
     /// Asks for the lines that a step of the flow will touch.

@@ -1,6 +1,6 @@
 //! The flow table: a hash index over blocks, with insertion, expiry and eviction.
 
-use nf::{FlowKey, Hasher, Short, hash_bytes};
+use nf::{FlowKey, Hasher, Short, hash_u128};
 
 use crate::ahead::Ahead;
 use crate::blocks::{Blocks, Cell, Cells, Layout, Parcel, Part};
@@ -224,7 +224,7 @@ impl<K: FlowKey> FlowTable<K> {
     /// One function's states of all flows, for several steps: what [`FlowTable::cell_mut`] checks of the part each time is
     /// checked once.
     #[inline]
-    pub fn cells_mut<S: Copy>(&mut self, part: Part<S>) -> Cells<'_, S> {
+    pub fn cells_mut<S: Copy>(&mut self, part: Part<S>) -> Cells<'_, K, S> {
         self.blocks.cells_mut(part)
     }
 
@@ -528,7 +528,7 @@ impl<K: FlowKey> FlowTable<K> {
 
     /// What [`FlowTable::hash_flow`] gives for a flow with this key, which need not have a block here.
     pub fn hash_key(&self, key: &K, number: u64) -> u64 {
-        hash_bytes(&key.short().bits.to_le_bytes(), number)
+        hash_u128(key.short().bits, number)
     }
 
     /// Flows with a block, dead ones that are not reclaimed yet included.

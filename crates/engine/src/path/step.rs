@@ -267,7 +267,11 @@ impl<F: NetworkFunction> Stepper<F> {
     }
 
     /// A flow has left the table, not by a step.
+    #[inline]
     pub(crate) fn end_record(&mut self, key: &F::Key, state: &F::State) {
+        if self.ended.is_none() {
+            return;
+        }
         note_ended(&mut self.ended, &*self.function, key, state);
     }
 

@@ -6,7 +6,7 @@ use std::any::Any;
 use std::mem;
 
 use nf::{EndedOf, NetworkFunction, Verdict, hash_bytes};
-use table::{Cell, FlowTable, Parcel, Part, Slot, Watermark};
+use table::{Cell, Cells, FlowTable, Parcel, Part, Slot, Watermark};
 use wire::{EditsMark, Headers, Stamp};
 use zerocopy::IntoBytes;
 
@@ -119,26 +119,36 @@ impl<F: NetworkFunction> FunctionMember<F> {
     }
 
     /// The flow's own packet has found its state dead.
-    #[cold]
-    pub(super) fn lapse(&mut self, slot: Slot, entry: u16, table: &mut FlowTable<F::Key>) {
+    #[inline(always)]
+    pub(super) fn lapse(&mut self, slot: Slot, entry: u16, cells: &mut Cells<'_, F::Key, F::State>) {
         self.flows.expired += 1;
-        self.depart(slot, entry, table);
+        self.depart(slot, entry, cells);
     }
 
     /// Takes the flow's state from it, not by a step.
-    pub(super) fn depart(&mut self, slot: Slot, entry: u16, table: &mut FlowTable<F::Key>) {
-        let cell = table.cell(slot, self.part);
+    #[inline(always)]
+    pub(super) fn depart(&mut self, slot: Slot, entry: u16, cells: &mut Cells<'_, F::Key, F::State>) {
+        let deadline_ns = cells.at(slot).deadline_ns();
+        let flow = cells.hash_flow(slot, deadline_ns);
+        let (key, cell) = cells.flow(slot);
         let Some(state) = cell.state() else { return };
-        let key = table.key(slot);
         self.stepper.end_record(key, state);
+        self.forget(entry, key, state);
+        self.departed = self.departed.wrapping_add(hash_state(self.function(), state, flow));
+        cell.clear();
+    }
+
+    /// Tells the flow's pool that its state is gone.
+    #[inline(always)]
+    fn forget(&mut self, entry: u16, key: &F::Key, state: &F::State) {
+        if const { size_of::<F::Pool>() == 0 } {
+            return;
+        }
         let Stepper { function, pools, .. } = &mut self.stepper;
         match pools.get_mut(entry) {
             Some(pool) => (F::EXTRAS.pool.gone)(function, key, state, pool),
             None => self.gone.push((entry, *key, *state)),
         }
-        let departed = hash_state(&**function, state, table.hash_flow(slot, cell.deadline_ns()));
-        self.departed = self.departed.wrapping_add(departed);
-        table.cell_mut(slot, self.part).clear();
     }
 }
 
@@ -245,14 +255,14 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
             deadline_ns if watermark.is_past(deadline_ns) => self.flows.expired += 1,
             _ => self.flows.evicted += 1,
         }
-        self.depart(slot, entry, table);
+        self.depart(slot, entry, &mut table.cells_mut(self.part));
     }
 
     #[cold]
     fn expire(&mut self, Block { slot, entry }: Block, watermark: Watermark, table: &mut FlowTable<F::Key>) {
         let deadline_ns = table.cell(slot, self.part).deadline_ns();
         if deadline_ns != 0 && watermark.is_past(deadline_ns) {
-            self.lapse(slot, entry, table);
+            self.lapse(slot, entry, &mut table.cells_mut(self.part));
         }
     }
 
@@ -290,11 +300,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         self.stepper.end_record(key, state);
         let departed = hash_state(self.function(), state, table.hash_key(key, cell.deadline_ns()));
         self.departed = self.departed.wrapping_add(departed);
-        let Stepper { function, pools, .. } = &mut self.stepper;
-        match pools.get_mut(entry) {
-            Some(pool) => (F::EXTRAS.pool.gone)(function, key, state, pool),
-            None => self.gone.push((entry, *key, *state)),
-        }
+        self.forget(entry, key, state);
     }
 
     fn packed_key(&self, parcel: &Parcel<F::Key>, index: usize, table: &FlowTable<F::Key>) -> Option<F::Key> {

@@ -70,7 +70,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
             return false;
         }
         self.flows.removed += 1;
-        self.depart(slot, entry, table);
+        self.depart(slot, entry, &mut table.cells_mut(self.part));
         table.has_lost_a_state(slot);
         true
     }

@@ -1,6 +1,7 @@
 //! One function of a group steps packets of other cores: nothing comes of it but the state, and whether the packet goes
 //! on to the next function.
 
+use io::Frame;
 use nf::{Leap, NetworkFunction, Verdict};
 use table::{FlowTable, Slot};
 use wire::Stamp;
@@ -290,6 +291,18 @@ impl<F: NetworkFunction> FunctionMember<F> {
         (rest, slot)
     }
 
+    /// A packet of the core's own that finds its flow's state dead.
+    #[inline(never)]
+    fn hit_dead(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
+        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
+        let Frame { stamp, entry, .. } = steps.batch.frames[packet];
+        self.lapse(slot, entry, &mut steps.table.cells_mut(self.part));
+        let mut flow = None;
+        let verdict = self.stepper.step(&mut flow, &meta, packet, steps.batch);
+        self.begin_again(slot, flow, stamp.time_ns, steps.table);
+        self.stepper.conclude(packet, verdict, &meta, steps.batch, steps.port);
+    }
+
     /// An item that finds its flow's state dead.
     #[inline(never)]
     fn replay_dead(
@@ -300,7 +313,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
         items: &mut Items<'_>,
         table: &mut FlowTable<F::Key>,
     ) {
-        self.lapse(slot, 0, table);
+        self.lapse(slot, 0, &mut table.cells_mut(self.part));
         let mut flow = None;
         let verdict = self.stepper.step_item(&mut flow, meta, items.stamp(item), None);
         items.conclude(item, verdict);

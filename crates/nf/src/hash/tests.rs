@@ -19,6 +19,7 @@ fn a_number_hashes_as_its_bytes_do() {
         let bits = u128::from(low) | u128::from(high) << 64;
         let hasher = Hasher::new(seed);
         assert_eq!(hasher.hash_u128(bits), hasher.hash_bytes(&bits.to_le_bytes()));
+        assert_eq!(hash_u128(bits, seed), hash_bytes(&bits.to_le_bytes(), seed));
     }
 }
 

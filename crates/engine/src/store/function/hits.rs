@@ -2,7 +2,6 @@
 
 use io::Frame;
 use nf::NetworkFunction;
-use table::Slot;
 
 use crate::path::batch::Batch;
 use crate::path::packets::first_bits;
@@ -14,11 +13,10 @@ impl<F: NetworkFunction> FunctionMember<F> {
     #[inline(always)]
     pub(super) fn hits_of(&mut self, packets: u64, steps: &mut Steps<'_, F::Key>) {
         let mut rest = packets & steps.batch.live;
+        if const { F::EXTRAS.in_place.is_never() } {
+            return self.hits_at_hand(rest, steps);
+        }
         while rest != 0 {
-            if const { F::EXTRAS.in_place.is_never() } {
-                rest = self.hits_at_hand(rest, steps);
-                continue;
-            }
             rest = self.hits_in_place(rest, steps);
             if rest == 0 {
                 break;
@@ -65,28 +63,27 @@ impl<F: NetworkFunction> FunctionMember<F> {
 
     /// Steps packets of flows that have a block. Not inlined, so that the loop in place has the registers.
     #[inline(never)]
-    fn hits_stepped(&mut self, mut rest: u64, steps: &mut Steps<'_, F::Key>) {
-        while rest != 0 {
-            rest = self.hits_at_hand(rest, steps);
-        }
+    fn hits_stepped(&mut self, packets: u64, steps: &mut Steps<'_, F::Key>) {
+        self.hits_at_hand(packets, steps);
     }
 
-    /// Steps packets of flows that have a block, up to one that ends its flow or finds it dead; returns the others.
+    /// Steps packets of flows that have a block.
     #[inline(always)]
-    fn hits_at_hand(&mut self, mut rest: u64, steps: &mut Steps<'_, F::Key>) -> u64 {
+    fn hits_at_hand(&mut self, mut rest: u64, steps: &mut Steps<'_, F::Key>) {
         let Steps { batch, table, located, port } = steps;
         let mut cells = table.cells_mut(self.part);
         while rest != 0 {
             let packet = rest.trailing_zeros() as usize;
-            let slot = located.slots[packet];
-            let cell = cells.at(slot);
-            let now_ns = batch.frames[packet].stamp.time_ns;
-            if cell.is_dead_at(now_ns) {
-                self.hit_dead(packet, slot, steps);
-                return rest & (rest - 1);
-            }
             rest &= rest - 1;
             let Some(meta) = F::project(&batch.headers[packet]) else { continue };
+            let Frame { stamp, entry, .. } = batch.frames[packet];
+            let slot = located.slots[packet];
+            // Where flows are forgotten sooner than their packets come, every packet lapses one.
+            let lapses = cells.at(slot).is_dead_at(stamp.time_ns);
+            if lapses {
+                self.lapse(slot, entry, &mut cells);
+            }
+            let cell = cells.at(slot);
             let mut flow = cell.state().copied();
             let was_none = flow.is_none();
             let verdict = self.stepper.step(&mut flow, &meta, packet, batch);
@@ -94,30 +91,20 @@ impl<F: NetworkFunction> FunctionMember<F> {
             match flow {
                 Some(state) => {
                     self.flows.created += u64::from(was_none);
-                    self.set_after(cell, state, &meta, now_ns);
-                    self.stepper.conclude(packet, verdict, &meta, batch, *port);
+                    self.set_after(cell, state, &meta, stamp.time_ns);
                 }
-                None if was_none => self.stepper.conclude(packet, verdict, &meta, batch, *port),
+                None if lapses => {
+                    table.has_lost_a_state(slot);
+                    cells = table.cells_mut(self.part);
+                }
+                None if was_none => (),
                 None => {
                     let deadline_ns = cell.deadline_ns();
                     self.remove(slot, deadline_ns, table);
-                    self.stepper.conclude(packet, verdict, &meta, batch, *port);
-                    return rest;
+                    cells = table.cells_mut(self.part);
                 }
             }
+            self.stepper.conclude(packet, verdict, &meta, batch, *port);
         }
-        0
-    }
-
-    /// One packet of a flow that has a block, and a state in it that is dead to the packet.
-    #[inline(never)]
-    pub(in crate::store) fn hit_dead(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
-        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
-        let Frame { stamp, entry, .. } = steps.batch.frames[packet];
-        self.lapse(slot, entry, steps.table);
-        let mut flow = None;
-        let verdict = self.stepper.step(&mut flow, &meta, packet, steps.batch);
-        self.begin_again(slot, flow, stamp.time_ns, steps.table);
-        self.stepper.conclude(packet, verdict, &meta, steps.batch, steps.port);
     }
 }
