@@ -52,9 +52,11 @@ static long (*const vlan_tag_beside)(const struct xdp_md *packet, u16 *type, u16
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define NET16(value) __builtin_bswap16(value)
 #define NET32(value) __builtin_bswap32(value)
+#define NET64(value) __builtin_bswap64(value)
 #else
 #define NET16(value) (value)
 #define NET32(value) (value)
+#define NET64(value) (value)
 #endif
 
 enum { TYPE_IPV4 = 0x0800, TYPE_ARP = 0x0806, TYPE_VLAN = 0x8100, TYPE_IPV6 = 0x86dd, TYPE_QINQ = 0x88a8, TYPE_OLD_QINQ = 0x9100 };

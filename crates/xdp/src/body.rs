@@ -12,6 +12,7 @@ use crate::hint::Hints;
 use crate::history::Slice;
 use crate::names::Names;
 use crate::strategy::Strategy;
+use crate::sums::Sums;
 use crate::table::{ControlTable, is_open};
 use crate::writer::Writer;
 
@@ -26,6 +27,8 @@ pub struct Bodies<'a> {
     pub names: &'a Names,
     /// Which entries are remembered.
     pub hints: &'a Hints,
+    /// What the parser sums for checksums.
+    pub sums: &'a Sums,
     /// How state is divided among cores.
     pub strategy: Strategy,
     /// Which registers are added to without a lock.
@@ -297,7 +300,10 @@ impl<'a> Bodies<'a> {
             }
             StatementKind::Checksum { algorithm, data, to, .. } => {
                 out.line("{");
-                let hash = self.hash(*algorithm, data, out);
+                let hash = match algorithm {
+                    Algorithm::Csum16 => self.checksum(data, out),
+                    _ => self.hash(*algorithm, data, out),
+                };
                 out.line(format!(
                     "{} = {};",
                     field(to),
@@ -306,6 +312,22 @@ impl<'a> Bodies<'a> {
                 out.line("}");
             }
             _ => {}
+        }
+    }
+
+    /// Writes what an Internet checksum needs, and gives its value. No checksum is replayed, so the packet has gone through the parser.
+    fn checksum(&self, data: &[Operand], out: &mut Writer<'_>) -> String {
+        let (runs, rest) = self.sums.split(self.program, data);
+        let lie: Vec<_> = runs.into_iter().map(|run| format!("p->{}", run.name(self.names))).collect();
+        let mut words: Vec<_> = rest.into_iter().flat_map(|part| joined(self.of(), part, 16)).collect();
+        if !lie.is_empty() {
+            words.push(format!("turned({})", lie.join(" + ")));
+        }
+        let sum = if words.is_empty() { "0".to_owned() } else { words.join(" + ") };
+        out.line(format!("u64 sum = {sum};"));
+        match words.len() {
+            1 if !lie.is_empty() => "(~sum & 0xffff)".to_owned(),
+            _ => "internet_checksum(sum)".to_owned(),
         }
     }
 

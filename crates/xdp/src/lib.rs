@@ -45,6 +45,7 @@ mod shard;
 pub mod state;
 mod strategy;
 pub mod subset;
+mod sums;
 pub mod switch;
 mod table;
 pub mod tables;

@@ -62,7 +62,10 @@ enum {
 INLINE u64 be8(const u8 *at) { return *at; }
 INLINE u64 be16(const u8 *at) { return NET16(*(const u16 *)at); }
 INLINE u64 be32(const u8 *at) { return NET32(*(const u32 *)at); }
-INLINE u64 be64(const u8 *at) { return be32(at) << 32 | be32(at + 4); }
+INLINE u64 be64(const u8 *at) { return NET64(*(const u64 *)at); }
+/* In the order in which the bytes lie. */
+INLINE u64 raw16(const u8 *at) { return *(const u16 *)at; }
+INLINE u64 raw32(const u8 *at) { return *(const u32 *)at; }
 
 INLINE void put16(u8 *at, u64 value) { *(u16 *)at = NET16((u16)value); }
 INLINE void put32(u8 *at, u64 value) { *(u32 *)at = NET32((u32)value); }
@@ -107,6 +110,15 @@ INLINE u64 signed_shift_right(u64 value, u64 by, u32 width) { return (u64)(sign(
 INLINE u64 spread(u64 hash, u64 key) {
     hash = (hash ^ key) * 0x9e3779b97f4a7c15ull;
     return hash ^ hash >> 32;
+}
+
+/* What words sum up to that lie as they came, as if they had been read one by one (RFC 1071, 2(B)); less than 2^40. */
+INLINE u64 turned(u64 sum) {
+    sum = (sum & 0xffffffff) + (sum >> 32);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    return NET16((u16)sum);
 }
 
 /* RFC 1071. */

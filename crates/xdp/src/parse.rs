@@ -57,7 +57,7 @@ pub fn parser(bodies: &Bodies<'_>, out: &mut Writer<'_>) {
             match &statement.kind {
                 StatementKind::Extract { header } => {
                     let name = &bodies.names.headers[*header as usize];
-                    extract(bodies, &program.headers[*header as usize], name, number("PacketTooShort"), out);
+                    extract(bodies, *header, name, number("PacketTooShort"), out);
                 }
                 StatementKind::Verify { condition, error: code } => {
                     let of = Expressions { program, names: bodies.names };
@@ -102,8 +102,9 @@ fn go(bodies: &Bodies<'_>, select: &[p4::ir::Operand], case: &Case, out: &mut Wr
     false
 }
 
-fn extract(bodies: &Bodies<'_>, header: &Header, name: &str, too_short: usize, out: &mut Writer<'_>) {
+fn extract(bodies: &Bodies<'_>, which: u32, name: &str, too_short: usize, out: &mut Writer<'_>) {
     let program = bodies.program;
+    let header = &program.headers[which as usize];
     let bytes = header_bits(program, header) / 8;
     let error = bodies.names.field(program.standard.parser_error);
     out.line(format!("if (at + {bytes} > end) {{"));
@@ -118,6 +119,9 @@ fn extract(bodies: &Bodies<'_>, header: &Header, name: &str, too_short: usize, o
             out.line(format!("p->{} = {};", bodies.names.field(*field), load("at", at, width)));
         }
         at += width;
+    }
+    for run in bodies.sums.of_header(which) {
+        out.line(format!("p->{} = {};", run.name(bodies.names), run.sum()));
     }
     out.line(format!("p->{} = 1;", bodies.names.field(header.valid)));
     out.line(format!("p->{name}_at = at;"));

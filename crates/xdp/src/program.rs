@@ -17,6 +17,7 @@ use crate::sequencer;
 use crate::shard::Shards;
 use crate::state;
 use crate::strategy::Strategy;
+use crate::sums::Sums;
 use crate::table::ControlTable;
 use crate::writer::Writer;
 
@@ -55,9 +56,20 @@ pub fn text(
     state::write(program, names, strategy, additions, controls, out);
     state::traffic(out);
     let hints = &Hints::of(program);
-    packet(program, names, hints, strategy, out);
-    let mut bodies =
-        Bodies { program, names, hints, strategy, additions, controls, slice: None, prefix: "", labels: 0 };
+    let sums = &Sums::of(program);
+    packet(program, names, hints, sums, strategy, out);
+    let mut bodies = Bodies {
+        program,
+        names,
+        hints,
+        sums,
+        strategy,
+        additions,
+        controls,
+        slice: None,
+        prefix: "",
+        labels: 0,
+    };
     let blocks: [(&str, &[_]); 4] = [
         ("verify_checksum", &program.verify_checksum),
         ("ingress", &program.ingress),
@@ -98,7 +110,14 @@ pub fn text(
     std::mem::replace(out, Writer::new(program)).finish()
 }
 
-fn packet(program: &Program, names: &Names, hints: &Hints, strategy: Strategy, out: &mut Writer<'_>) {
+fn packet(
+    program: &Program,
+    names: &Names,
+    hints: &Hints,
+    sums: &Sums,
+    strategy: Strategy,
+    out: &mut Writer<'_>,
+) {
     out.line("// A packet on its way: every field of the program, and where its headers are.");
     out.line("struct packet {");
     for (at, field) in (0..).zip(&program.fields) {
@@ -110,6 +129,7 @@ fn packet(program: &Program, names: &Names, hints: &Hints, strategy: Strategy, o
             out.line(format!("u64 {name}_read; // the slot that was read, and 1"));
         }
     }
+    sums.all().for_each(|run| out.line(format!("u64 {}; // of the words as they lie", run.name(names))));
     out.line("u64 unused;");
     if strategy == Strategy::Shared {
         out.line("u64 turn; // the order in which packets had the state");

@@ -140,7 +140,7 @@ pub fn write(
 ) {
     controls.iter().for_each(|table| table.write(program, out));
     for (table, name) in program.mu_tables.iter().zip(&names.mu_tables) {
-        mu_table(table, &TableLayout::of(table, name), out);
+        mu_table(table, &TableLayout::of(table, name), strategy, out);
     }
     for (at, (register, name)) in (0..).zip(program.registers.iter().zip(&names.registers)) {
         let bytes = register_bytes(at, register.width, additions);
@@ -241,7 +241,7 @@ fn map_of(name: &str, members: &[&str], out: &mut Writer<'_>) {
     out.line("");
 }
 
-fn mu_table(table: &MuTable, layout: &TableLayout, out: &mut Writer<'_>) {
+fn mu_table(table: &MuTable, layout: &TableLayout, strategy: Strategy, out: &mut Writer<'_>) {
     let (name, used) = (&layout.name, &layout.used.name);
     out.line(format!("// muTable {} ({})", table.name, table.mentions.declared));
     out.line(format!("struct {name}_entry {{"));
@@ -265,10 +265,17 @@ fn mu_table(table: &MuTable, layout: &TableLayout, out: &mut Writer<'_>) {
     let parameters = [columns(&layout.keys), columns(&layout.values)].concat().join(", ");
     let keys: Vec<_> = layout.keys.iter().map(|member| member.name.clone()).collect();
     let equal: Vec<_> = keys.iter().map(|key| format!("entry->{key} == {key}")).collect();
-    out.line("// `read` is 1 more than the slot that was read with these keys, or 0: another packet may have come into it since.");
+    out.line("// `read` is 1 more than the slot that was read with these keys, or 0.");
     out.line(format!("INLINE void {name}_write(struct {name} *table, u64 read, {parameters}) {{"));
     out.line(format!("struct {name}_entry *entry = {name}_at(table, read - 1);"));
-    out.line(format!("if (!entry || (entry->{used} && !({})))", equal.join(" && ")));
+    match strategy {
+        Strategy::Shared => {
+            out.line("// Another packet may have come into it since.");
+            out.line(format!("if (!entry || (entry->{used} && !({})))", equal.join(" && ")));
+        }
+        // One packet at a time has this state.
+        Strategy::Sharded | Strategy::Scr => out.line("if (!entry)"),
+    }
     out.line(format!("    entry = {name}_at(table, {name}_find(table, {}));", keys.join(", ")));
     if table.matching == Matching::Direct {
         out.line("// Past the end of an array nothing is written.");
@@ -312,8 +319,7 @@ fn find(table: &MuTable, layout: &TableLayout, out: &mut Writer<'_>) {
     out.line(format!("APART u32 {name}_slot(struct {name} *table, struct {name}_key *key) {{"));
     out.line("if (!table || !key)");
     out.line(format!("    return {slots};"));
-    let hash = keys.iter().fold("seed".to_owned(), |hash, key| format!("spread({hash}, key->{key})"));
-    out.line(format!("u64 at = {hash};"));
+    out.line(format!("u64 at = {};", spread(&layout.keys, "key->", slots)));
     out.line(format!("for (u32 probe = 0; probe < {PROBES}; probe++) {{"));
     out.line(format!("u32 slot = (at + probe) & {:#x};", slots - 1));
     out.line(format!("struct {name}_entry *entry = &table->slots[slot];"));
@@ -324,7 +330,7 @@ fn find(table: &MuTable, layout: &TableLayout, out: &mut Writer<'_>) {
     out.line(format!("return {slots};"));
     out.end();
     out.line(format!("INLINE u64 {name}_find(struct {name} *table, {parameters}) {{"));
-    let hash = keys.iter().fold("seed".to_owned(), |hash, key| format!("spread({hash}, {key})"));
+    let hash = spread(&layout.keys, "", slots);
     out.line("// Most keys are where they hash to, or nowhere.");
     out.line(format!("u64 slot = {hash} & {:#x};", slots - 1));
     out.line(format!("struct {name}_entry *entry = &table->slots[slot];"));
@@ -334,4 +340,25 @@ fn find(table: &MuTable, layout: &TableLayout, out: &mut Writer<'_>) {
     out.line(format!("struct {name}_key key = {{{}}};", keys.join(", ")));
     out.line(format!("return {name}_slot(table, &key);"));
     out.end();
+}
+
+/// Where keys hash to: one step for as many of them as fit in 64 bits. A step carries what differs in the highest bits of its word to
+/// the slots only if these bits are few, and so does another step behind it.
+fn spread(keys: &[Member], prefix: &str, slots: u64) -> String {
+    let (mut words, mut bits) = (Vec::<String>::new(), 64);
+    for Member { name, bytes, .. } in keys {
+        let width = 8 * bytes;
+        bits += width;
+        match words.last_mut() {
+            Some(word) if bits <= 64 => *word = format!("({word} << {width} | {prefix}{name})"),
+            _ => {
+                words.push(format!("{prefix}{name}"));
+                bits = width;
+            }
+        }
+    }
+    if bits > 32 + slots.ilog2() as usize / 2 {
+        words.push("0".to_owned());
+    }
+    words.iter().fold("seed".to_owned(), |hash, word| format!("spread({hash}, {word})"))
 }

@@ -24,6 +24,8 @@ mod rig;
 mod scr;
 #[path = "sharded.rs"]
 mod sharded;
+#[path = "sums.rs"]
+mod sums;
 #[path = "switch.rs"]
 mod switch;
 #[path = "tables.rs"]
