@@ -62,6 +62,8 @@ mod jumbo;
 mod lab;
 #[path = "live.rs"]
 mod live;
+#[path = "looks.rs"]
+mod looks;
 #[path = "meant.rs"]
 mod meant;
 #[path = "mice.rs"]

@@ -30,7 +30,7 @@ pub fn data(id: &str, what: &impl Serialize) -> Element {
 }
 
 pub fn section(title: &str) -> Element {
-    element("section").child(element("h2").text(title))
+    element("section").attr("aria-label", title).child(element("h2").text(title))
 }
 
 pub fn paragraph(class: &str, text: &str) -> Element {
@@ -68,6 +68,7 @@ pub fn table(header: &[&str], words: &[usize], rows: impl IntoIterator<Item = im
         tr.children(cells)
     });
     let table = element("table")
+        .attr("aria-label", header.join(", "))
         .child(element("thead").child(element("tr").children(headings)))
         .child(element("tbody").children(body));
     element("div").class("scroll").attr("tabindex", 0).child(table)

@@ -8,7 +8,7 @@ use crate::page::svg::{Axis, Margins, Plot, STYLES, marker, polyline, style_clas
 use crate::page::{data, figure, legend, page, paragraph, section, table};
 
 const HEIGHT: f64 = 260.0;
-const MARGINS: Margins = Margins { left: 48.0, right: 72.0, top: 28.0, bottom: 40.0 };
+const MARGINS: Margins = Margins { left: 48.0, right: 88.0, top: 28.0, bottom: 40.0 };
 
 /// A whole page, with the plan's JSON in it.
 pub fn render(forecast: &Forecast) -> String {
