@@ -8,11 +8,15 @@
 //! | `in_kernel` | how a program in the kernel goes on, as data and as text |
 //! | `expiries` | when addresses leave a chain's sets |
 //! | `sets` | addresses that come into a chain's sets and leave them |
+//! | `backends` | backends of a chain's functions that come and go |
+//! | `checks` | checks of backends, in a thread of its own |
 //! | `server` | the run's end |
 //! | `streams` | answers of many lines, each in a thread of its own |
 //! | `client` | the asking end |
 //! | `inspect` | what the page of a run asks |
 
+mod backends;
+mod checks;
 mod client;
 mod expiries;
 mod flow;
@@ -27,6 +31,8 @@ mod unwritten;
 mod wanted;
 mod words;
 
+pub use self::backends::{BackendChange, BackendStatus};
+pub use self::checks::{Checking, Health};
 pub use self::client::{ask, follow};
 pub use self::expiries::Changes;
 pub use self::flow::FlowWords;

@@ -9,6 +9,7 @@ use io::filter::{Filter, Instruction, Program};
 use live::{InterfaceStatus, Lost};
 use serde::{Deserialize, Serialize};
 
+use super::backends::{BackendChange, BackendStatus};
 use super::flow::FlowWords;
 use super::in_kernel::{KernelStatus, TableListing};
 use super::wanted::FlowFilter;
@@ -89,6 +90,22 @@ pub enum Request {
         /// How many prefixes of each are listed at most.
         #[serde(default = "default_members")]
         most: usize,
+    },
+    /// Change backends of a function.
+    Backend {
+        /// Their name as the list has it, or their address.
+        name: String,
+        /// The service, as the list has it; without it all that they serve.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        service: Option<String>,
+        /// What is to become of them.
+        change: BackendChange,
+    },
+    /// How backends of functions are.
+    Backends {
+        /// Their name, or their address; without it all are listed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
     },
     /// Change a table of a program in the kernel.
     Table {
@@ -310,6 +327,9 @@ pub struct Answer {
     /// To `sets`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sets: Option<Vec<SetStatus>>,
+    /// To `backends`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backends: Option<Vec<BackendStatus>>,
     /// To `tables`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tables: Option<Vec<TableListing>>,

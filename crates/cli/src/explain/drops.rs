@@ -45,7 +45,11 @@ const REASONS: &[(&str, &str, &str)] = &[
         "firewall",
         "A rule that ends in `log` says drop. `run --log FILE` and `--drops FILE` name the rule: docs/trace.md.",
     ),
-    ("no-backend", "load-balancer", "The service has no active backend: all of them are drained or down."),
+    (
+        "no-backend",
+        "load-balancer",
+        "The service has no active backend: all of them are drained, down, or failed their checks.",
+    ),
     (
         "no-connection",
         "conntrack",
