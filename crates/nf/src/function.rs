@@ -186,7 +186,7 @@ pub struct Extras<F: NetworkFunction> {
     /// Its rules that decide on packets: for each the name, which is short, and the text. Steps count them by their index
     /// ([`Cx::count_rule`](crate::Cx::count_rule)), own packets alone. `None`: it has no such rules.
     pub rules: Option<fn(&F) -> Vec<(String, String)>>,
-    /// Its backends, for those who list, change and check them. `NONE`: it has none.
+    /// Its backends, to be listed, changed and checked. `NONE`: it has none.
     pub backends: fn(&F) -> Vec<Backend>,
     /// Name and text, as [`Extras::rules`] has them, of the rule for which a drop reason stands, by its index: one that asks for a log
     /// of what it drops. `NONE`: no reason stands for a rule.

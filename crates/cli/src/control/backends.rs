@@ -6,67 +6,12 @@ use std::net::IpAddr;
 use engine::report::ReloadReport;
 use engine::{Chain, nearest};
 use nf::Backend;
-use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use super::subject::{Subject, functions};
+use super::chain_file::{all, table_of};
+use super::subject::Subject;
+use super::words::{BackendChange, BackendStatus};
 use crate::output::plural;
-
-/// What is to become of a backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BackendChange {
-    /// It takes new flows again.
-    Up,
-    /// It takes no new flows, and keeps those that it has.
-    Drain,
-    /// It takes none.
-    Down,
-    /// Its share of new flows.
-    Weight(u32),
-}
-
-/// A backend, and how it is.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct BackendStatus {
-    /// The function of the chain that has it.
-    pub function: String,
-    /// The service that it serves.
-    pub service: String,
-    /// Its name.
-    pub backend: String,
-    /// As the chain file or a hand has it: `active`, `drain` or `down`.
-    pub state: String,
-    /// Its share of new flows, relative to the others'.
-    pub weight: u32,
-    /// What its checks found, `good` or `failed`; absent if it is not checked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub health: Option<String>,
-    /// Why the last check was a bad one, if it was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-}
-
-impl BackendStatus {
-    /// For people: a line for each, behind one for each service.
-    pub fn text(all: &[BackendStatus]) -> String {
-        let mut text = String::new();
-        let width = all.iter().map(|own| own.backend.len()).max().unwrap_or(0);
-        let mut before = None;
-        for BackendStatus { function, service, backend, state, weight, health, why } in all {
-            if before.replace((function, service)) != Some((function, service)) {
-                text += &format!("{function}: {service}\n");
-            }
-            let health = health.as_ref().map_or_else(String::new, |health| format!("  {health}"));
-            let why = why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-            text += &format!("  {backend:width$}  {state:<6}  weight {weight:<4}{health}{why}")
-                .trim_end()
-                .to_owned();
-            text.push('\n');
-        }
-        text
-    }
-}
 
 impl Subject {
     /// Changes all backends of this name, or address, in all services or in one; says in words what came of it.
@@ -140,12 +85,6 @@ impl Subject {
 
 const NO_BACKENDS: &str = "no function of the chain has backends: `load-balancer` does";
 
-/// All backends of a chain, each with the place of its function.
-pub(super) fn all(chain: &Chain) -> impl Iterator<Item = (usize, Backend)> {
-    let functions = chain.functions.iter().enumerate();
-    functions.flat_map(|(at, spec)| spec.function.backends().into_iter().map(move |backend| (at, backend)))
-}
-
 /// Those of a name as the list has it, or of an address, whatever their ports.
 fn find(chain: &Chain, name: &str, service: Option<&str>) -> Result<Vec<(usize, Backend)>, String> {
     let there: Vec<_> = all(chain).collect();
@@ -169,20 +108,6 @@ fn find(chain: &Chain, name: &str, service: Option<&str>) -> Result<Vec<(usize, 
     let near = near.map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"));
     let of = service.map_or("the chain", |service| service);
     Err(format!("{of} has no backend \"{name}\"{near}"))
-}
-
-/// Its table in a chain file.
-pub(super) fn table_of<'a>(
-    table: &'a mut Table,
-    function: usize,
-    backend: &Backend,
-) -> Option<&'a mut Table> {
-    let (service, own) = backend.place;
-    let nth = |table: &'a mut Table, list: &str, at: usize| -> Option<&'a mut Table> {
-        table.get_mut(list)?.as_array_mut()?.get_mut(at)?.as_table_mut()
-    };
-    let service = nth(functions(table).nth(function)?, "services", service)?;
-    nth(service, "backends", own)
 }
 
 /// Writes a change into a chain file; says whether it is one.

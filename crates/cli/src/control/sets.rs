@@ -11,8 +11,9 @@ use engine::report::ReloadReport;
 use nf::prefix::parse_prefix;
 use toml::{Table, Value};
 
+use super::chain_file::functions;
 use super::expiries::{Expiry, Prefix};
-use super::subject::{Subject, functions};
+use super::subject::Subject;
 use super::words::{MEMBERS_MAX, Member, SetStatus};
 use crate::output::plural_of;
 

@@ -16,9 +16,9 @@ use live::ExternalAddresses;
 use strategy::Tunable;
 use toml::{Table, Value};
 
-use super::checks::{Health, write_news};
 use super::expiries::Changes;
 use super::flow::FlowWords;
+use super::health::{Health, write_news};
 use super::unwritten::Unwritten;
 use super::wanted::{FlowFilter, Wanted};
 use super::words::{COUNT_MAX, CoreStatus, InterfaceCounts, RuleLine, Status, TunableLine};
@@ -78,12 +78,6 @@ pub(super) fn now_ns() -> u64 {
 /// Whether an address is one of these chains'.
 fn of_chains(chains: Vec<Chain>) -> impl Fn(IpAddr) -> bool + Send {
     move |address| chains.iter().any(|chain| chain.has_address(address))
-}
-
-/// The functions of a chain file.
-pub(super) fn functions(table: &mut Table) -> impl Iterator<Item = &mut Table> {
-    let list = table.get_mut("function").and_then(Value::as_array_mut);
-    list.into_iter().flatten().filter_map(Value::as_table_mut)
 }
 
 impl Subject {

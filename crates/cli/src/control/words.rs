@@ -9,7 +9,6 @@ use io::filter::{Filter, Instruction, Program};
 use live::{InterfaceStatus, Lost};
 use serde::{Deserialize, Serialize};
 
-use super::backends::{BackendChange, BackendStatus};
 use super::flow::FlowWords;
 use super::in_kernel::{KernelStatus, TableListing};
 use super::wanted::FlowFilter;
@@ -427,6 +426,62 @@ impl SetStatus {
             0 => text,
             more => format!("{text}  and {more} more\n"),
         }
+    }
+}
+
+/// What is to become of a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackendChange {
+    /// It takes new flows again.
+    Up,
+    /// It takes no new flows, and keeps those that it has.
+    Drain,
+    /// It takes none.
+    Down,
+    /// Its share of new flows.
+    Weight(u32),
+}
+
+/// A backend, and how it is.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct BackendStatus {
+    /// The function of the chain that has it.
+    pub function: String,
+    /// The service that it serves.
+    pub service: String,
+    /// Its name.
+    pub backend: String,
+    /// As the chain file or a hand has it: `active`, `drain` or `down`.
+    pub state: String,
+    /// Its share of new flows, relative to the others'.
+    pub weight: u32,
+    /// What its checks found, `good` or `failed`; absent if it is not checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<String>,
+    /// Why the last check was a bad one, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl BackendStatus {
+    /// For people: a line for each, behind one for each service.
+    pub fn text(all: &[BackendStatus]) -> String {
+        let mut text = String::new();
+        let width = all.iter().map(|own| own.backend.len()).max().unwrap_or(0);
+        let mut before = None;
+        for BackendStatus { function, service, backend, state, weight, health, why } in all {
+            if before.replace((function, service)) != Some((function, service)) {
+                text += &format!("{function}: {service}\n");
+            }
+            let health = health.as_ref().map_or_else(String::new, |health| format!("  {health}"));
+            let why = why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+            text += &format!("  {backend:width$}  {state:<6}  weight {weight:<4}{health}{why}")
+                .trim_end()
+                .to_owned();
+            text.push('\n');
+        }
+        text
     }
 }
 

@@ -354,7 +354,7 @@ impl Service {
         (backend.what.to_string(), takes, backend.active_weight())
     }
 
-    /// Its backends, for those who list, change and check them; it is the service of this number.
+    /// Its backends, to be listed, changed and checked; it is the service of this number.
     pub(super) fn list(&self, at: usize, checks: &[Option<Check>]) -> Vec<nf::Backend> {
         let list = |((own, backend), check): ((usize, &Backend), &Option<Check>)| nf::Backend {
             place: (at, own),
