@@ -476,9 +476,8 @@ impl BackendStatus {
             }
             let health = health.as_ref().map_or_else(String::new, |health| format!("  {health}"));
             let why = why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-            text += &format!("  {backend:width$}  {state:<6}  weight {weight:<4}{health}{why}")
-                .trim_end()
-                .to_owned();
+            let line = format!("  {backend:width$}  {state:<6}  weight {weight:<4}{health}{why}");
+            text += line.trim_end();
             text.push('\n');
         }
         text
