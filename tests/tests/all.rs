@@ -6,6 +6,8 @@
 mod auto;
 #[path = "balancer.rs"]
 mod balancer;
+#[path = "balancer_backends.rs"]
+mod balancer_backends;
 #[path = "balancer_judged.rs"]
 mod balancer_judged;
 #[path = "batches.rs"]

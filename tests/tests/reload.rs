@@ -152,6 +152,15 @@ const CHANGES: &[(&str, &str, &str, bool)] = &[
     ),
     (
         "load-balancer",
+        "services = [{ vip = \"0.0.0.0/0\", port = \"any\", backends = [
+            { address = \"198.51.100.21\" }, { address = \"198.51.100.22\" }, { address = \"198.51.100.23\" }] }]",
+        "when_down = \"drop\"\nservices = [{ vip = \"0.0.0.0/0\", port = \"any\", backends = [
+            { address = \"198.51.100.21\", state = \"down\" }, { address = \"198.51.100.22\", health = \"failed\" },
+            { address = \"198.51.100.23\", weight = 9 }] }]",
+        true,
+    ),
+    (
+        "load-balancer",
         "policy = \"round-robin\"\nservices = [{ vip = \"0.0.0.0/0\", port = \"any\", backends = [
             { address = \"198.51.100.21\" }, { address = \"198.51.100.22\" }, { address = \"198.51.100.24\" }] }]",
         "policy = \"round-robin\"\nservices = [{ vip = \"0.0.0.0/0\", port = \"any\", backends = [

@@ -2,6 +2,8 @@
 
 #[path = "answers.rs"]
 mod answers;
+#[path = "backends.rs"]
+mod backends;
 #[path = "bench.rs"]
 mod bench;
 #[path = "card.rs"]

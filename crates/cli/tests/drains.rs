@@ -15,24 +15,24 @@ use crate::service::Run;
 use crate::support::{Folder, paceline, root, stderr};
 
 /// How long a connection may stand still. A busy machine holds it up.
-const PATIENCE: Duration = Duration::from_secs(60);
-const SERVICE: &str = "198.51.100.10:80";
+pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const SERVICE: &str = "198.51.100.10:80";
 /// How many connections are opened at most until one goes where it is wanted.
-const MANY: usize = 64;
+pub const MANY: usize = 64;
 const CHUNK: usize = 4_096;
 
 /// A client, a balancer with one leg, and two backends, in one LAN.
-struct Net {
-    client: Namespace,
-    gateway: Namespace,
-    backends: [Namespace; 2],
-    folder: Folder,
+pub struct Net {
+    pub client: Namespace,
+    pub gateway: Namespace,
+    pub backends: [Namespace; 2],
+    pub folder: Folder,
     _lab: Lab,
 }
 
 impl Net {
     /// `label` is the test's own: its files are in a folder of that name.
-    fn new(label: &str) -> Option<Net> {
+    pub fn new(label: &str) -> Option<Net> {
         let mut lab = Lab::new("drain")?;
         let lan = lab.namespace("lan");
         let (client, gateway) = (lab.namespace("c"), lab.namespace("g"));
@@ -59,7 +59,7 @@ impl Net {
     }
 
     /// A chain whose backends are these, each with its state.
-    fn chain(&self, name: &str, backends: &[(u8, &str)]) -> String {
+    pub fn chain(&self, name: &str, backends: &[(u8, &str)]) -> String {
         let backend = |(number, state): &(u8, &str)| {
             format!("{{ address = \"198.51.100.{}\", port = 8080, state = \"{state}\" }}", 20 + number)
         };
@@ -74,27 +74,27 @@ impl Net {
         path
     }
 
-    fn start(&self, chain: &str, strategy: &str, cores: &str) -> Run {
+    pub fn start(&self, chain: &str, strategy: &str, cores: &str) -> Run {
         let mut command = self.gateway.command(env!("CARGO_BIN_EXE_paceline"));
         command.current_dir(root()).args(["run", chain, "--on", "eth0", "--socket", "xdp", "--json", "-"]);
         command.args(["--strategy", strategy, "--cores", cores, "--control", &self.folder.file("socket")]);
         Run::start(command)
     }
 
-    fn ctl(&self, arguments: &[&str]) -> String {
+    pub fn ctl(&self, arguments: &[&str]) -> String {
         let output = paceline(&[&["ctl", "--control", &self.folder.file("socket")], arguments].concat());
         assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
         String::from_utf8(output.stdout).expect("text")
     }
 
     /// Another chain takes over; the balancer goes on with so many flows, or begins anew.
-    fn reload(&self, chain: &str) -> Option<u64> {
+    pub fn reload(&self, chain: &str) -> Option<u64> {
         let told: Value = serde_json::from_str(&self.ctl(&["reload", chain, "--json"])).expect("JSON");
         told["reload"]["functions"][0]["kept_flows"].as_u64()
     }
 
     /// A new connection to the service, and which backend it got.
-    fn connect(&self) -> Connection {
+    pub fn connect(&self) -> Connection {
         let to: SocketAddr = SERVICE.parse().expect("one");
         let connect = || TcpStream::connect_timeout(&to, PATIENCE);
         let mut stream = self.client.inside(connect).expect("the service answers");
@@ -107,15 +107,15 @@ impl Net {
 }
 
 /// A connection of the client's.
-struct Connection {
-    stream: TcpStream,
-    backend: u8,
+pub struct Connection {
+    pub stream: TcpStream,
+    pub backend: u8,
     rounds: u64,
 }
 
 impl Connection {
     /// Sends some bytes, and wants them back.
-    fn round(&mut self) -> std::io::Result<()> {
+    pub fn round(&mut self) -> std::io::Result<()> {
         let sent = [self.rounds as u8; CHUNK];
         let mut back = [0; CHUNK];
         self.stream.write_all(&sent)?;
@@ -127,7 +127,7 @@ impl Connection {
 }
 
 /// Ends what goes on, after a panic, too.
-struct Ending<'a>(&'a AtomicBool);
+pub struct Ending<'a>(pub &'a AtomicBool);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
@@ -137,7 +137,7 @@ impl Drop for Ending<'_> {
 
 /// Says its number on each connection, and sends back what comes. In the end it closes them: the end of a connection that
 /// the balancer lost does not come here.
-fn serve(listener: &TcpListener, number: u8, goes_on: &AtomicBool) {
+pub fn serve(listener: &TcpListener, number: u8, goes_on: &AtomicBool) {
     thread::scope(|scope| {
         let mut open = Vec::new();
         while goes_on.load(Ordering::Relaxed) {
@@ -159,7 +159,7 @@ fn serve(listener: &TcpListener, number: u8, goes_on: &AtomicBool) {
 }
 
 /// Calls `what` while both backends serve.
-fn served<T>(net: &Net, what: impl FnOnce() -> T) -> T {
+pub fn served<T>(net: &Net, what: impl FnOnce() -> T) -> T {
     let goes_on = AtomicBool::new(true);
     let listen = |(number, backend): (u8, &Namespace)| {
         let own = SocketAddr::from(([198, 51, 100, 20 + number], 8_080));
@@ -178,7 +178,7 @@ fn served<T>(net: &Net, what: impl FnOnce() -> T) -> T {
 }
 
 /// Connections of which both backends have two or more.
-fn connections_to_both(net: &Net) -> Vec<Connection> {
+pub fn connections_to_both(net: &Net) -> Vec<Connection> {
     let mut open: Vec<Connection> = Vec::new();
     let has_two = |open: &[Connection], number| {
         open.iter().filter(|connection| connection.backend == number).count() >= 2

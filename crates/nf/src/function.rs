@@ -14,8 +14,8 @@ use wire::{Addr, Edits, Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 use crate::{
-    Cx, Ended, FlowKey, FunctionReport, Hearing, Judge, OptionDoc, OptionError, Role, Sides, StateValue,
-    Verdict,
+    Backend, Cx, Ended, FlowKey, FunctionReport, Hearing, Judge, OptionDoc, OptionError, Role, Sides,
+    StateValue, Verdict,
 };
 
 /// A network function: a deterministic state machine per flow.
@@ -186,6 +186,8 @@ pub struct Extras<F: NetworkFunction> {
     /// Its rules that decide on packets: for each the name, which is short, and the text. Steps count them by their index
     /// ([`Cx::count_rule`](crate::Cx::count_rule)), own packets alone. `None`: it has no such rules.
     pub rules: Option<fn(&F) -> Vec<(String, String)>>,
+    /// Its backends, to be listed, changed and checked. `NONE`: it has none.
+    pub backends: fn(&F) -> Vec<Backend>,
     /// Name and text, as [`Extras::rules`] has them, of the rule for which a drop reason stands, by its index: one that asks for a log
     /// of what it drops. `NONE`: no reason stands for a rule.
     pub logged_rule: fn(&F, reason: u8) -> Option<(String, String)>,
@@ -282,6 +284,7 @@ impl<F: NetworkFunction> Extras<F> {
         reload: Reload::NONE,
         live: |_| None,
         rules: None,
+        backends: |_| Vec::new(),
         logged_rule: |_, _| None,
         answers: |_, _| false,
         refreshes: |_| true,

@@ -62,6 +62,7 @@
 
 extern crate alloc;
 
+mod backends;
 mod cx;
 mod ended;
 mod fixed_ends;
@@ -81,6 +82,7 @@ mod sides;
 mod trial;
 mod verdict;
 
+pub use backends::{Backend, Check, HttpCheck};
 pub use cx::{Cx, undeclared_event};
 pub use ended::{Ended, SizeClass, began_anew};
 pub use fixed_ends::{Counterpart, End, FixedEnd, FixedEnds};

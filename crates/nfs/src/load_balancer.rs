@@ -23,11 +23,17 @@
 //! |---|---|---|---|
 //! | `services` | | none | what to balance, and over what: see below. What goes elsewhere passes |
 //! | `policy` | | `"maglev"` | how a new flow finds its backend: `"maglev"`, `"round-robin"` or `"random"` |
+//! | `hash` | | `"5-tuple"` | what the hash is of: `"5-tuple"`, or `"3-tuple"`: addresses and protocol |
+//! | `when_down` | | `"drop"` | open TCP connections to a backend that is down: `"drop"`, `"stay"` or `"move"`; see below |
 //! | `rewrite_answers` | | false | give packets from backends the service's address and port as source |
 //! | `syn_timeout_s` | s | 60 | forget a TCP flow of one packet after this time |
 //! | `tcp_timeout_s` | s | 900 | forget an open TCP flow after this time without a packet |
 //! | `closing_timeout_s` | s | 120 | the same after a FIN or RST |
 //! | `udp_timeout_s` | s | 300 | forget a UDP flow after this time without a packet |
+//! | `check_interval_ms` | ms | 2000 | on interfaces, check each backend of a service with `check` as often, at least 50 |
+//! | `check_timeout_ms` | ms | 1000 | a check that takes longer is a bad one; at most the interval |
+//! | `check_rise` | | 2 | after so many good checks in a row a backend that failed takes flows again |
+//! | `check_fall` | | 3 | after so many bad checks in a row a backend has failed |
 //!
 //! The time-outs are those of Linux IPVS.
 //!
@@ -36,6 +42,7 @@
 //! | `vip` | | the address that clients send to, IPv4 or IPv6; or a prefix, such as `"198.18.0.0/15"` |
 //! | `port` | | its port, or `"any"` |
 //! | `protocol` | `"tcp"` | `"tcp"` or `"udp"` |
+//! | `check` | none | `"tcp"`, `"http /health"` or `"http www.example.org/health"`: see below |
 //! | `backends` | | 1 to 512 of them |
 //!
 //! | of a backend | default | |
@@ -43,11 +50,29 @@
 //! | `address` | the VIP | becomes the destination address; of the VIP's family |
 //! | `port` | the service's | becomes the destination port; of a service with `"any"` it stays |
 //! | `mac` | unchanged | becomes the destination MAC address, such as `"02:00:00:00:00:0a"` |
-//! | `weight` | 1 | its share, 1 to 1000, relative to the other backends' |
-//! | `state` | `"active"` | `"drain"`: no new flows. `"down"`: none at all, live ones choose again |
+//! | `weight` | 1 | its share, 0 to 1000, relative to the other backends'. 0: no new flows, as `"drain"` |
+//! | `state` | `"active"` | `"drain"`: no new flows. `"down"`: none at all, and `when_down` says what becomes of live ones |
+//! | `check_at` | its address and port | where it is checked: `"192.0.2.7:80"`, for one with a `mac` alone |
+//! | `health` | `"good"` | a run that checks writes `"failed"` here, for the chain that takes over; leave it out |
 //!
 //! A packet goes to the service of its very address and port; else to the first in the list that is a
 //! range and holds them. `vip = "0.0.0.0/0"` with `port = "any"` takes whatever else comes.
+//!
+//! # Backends that come and go
+//!
+//! `paceline ctl backend drain`, `up`, `down` and `weight` change a run on interfaces; a reload of the chain file does what they do.
+//!
+//! - `"drain"`, or weight 0 (IPVS's quiescent server): new flows go elsewhere, and those that it has go on.
+//! - `"down"`: new flows go elsewhere; so does UDP that goes on, and a SYN that is sent again. What TCP sends besides is dropped as
+//!   `backend-down`, and goes on if the backend comes back before the time-out: so IPVS has it, too (`expire_nodest_conn = 0`). With
+//!   `when_down = "stay"` it goes on to the backend; with `"move"` it chooses again, and the other backend resets it.
+//! - A backend that is in the list no more is not known as one that is down: its flows choose again. Drain it first.
+//!
+//! **Checks.** On interfaces a run checks backends of a service with `check` from the host that it runs on, as of `check_interval_ms`, in
+//! a thread of its own, 64 at a time. `"tcp"` opens a connection; `"http ..."` asks for a page, and takes a status from 200 to 399. HTTPS
+//! is refused: there is no TLS here. A backend begins as good. After `check_fall` bad checks in a row it has *failed*: it is treated
+//! as one that is down, whatever its state; after `check_rise` good ones it is as its state says. Hand and checks have to allow new
+//! flows, both. Over captures nobody checks.
 //!
 //! # The way back
 //!
@@ -78,8 +103,9 @@
 //! With *B* backends, one of weight *w* of *W* fills the share *w/W* of it to within
 //! (*B w/W* + 1) entries; where weights are equal, all are within one entry of each other.
 //!
-//! - `"maglev"` looks there by the hash of the flow's 5-tuple. It is the same on every core, machine
-//!   and start, so that several balancers beside each other agree, in whatever order they list their
+//! - `"maglev"` looks there by the hash of the flow's 5-tuple, or with `hash = "3-tuple"` of its addresses and protocol: then all
+//!   that a client opens to one address goes to one backend, as far as that stays, whatever the ports. It is the same on every core,
+//!   machine and start, so that several balancers beside each other agree, in whatever order they list their
 //!   backends. When one of ten backends goes, its share is spread over the others, and less than
 //!   0.5% of all entries move between those (of 400: 1%); flows that are remembered do not move.
 //! - `"random"` looks there by a hash of the 5-tuple under the chain's `seed`: the same on every core, another for
@@ -113,8 +139,8 @@
 //!   anew, for the other direction may still be open. A SYN is then another connection, and chooses
 //!   again. An RST of no known flow goes by the hash, and leaves no state.
 //! - State says which backend of which service by what they are, not by their places in the lists. A flow therefore
-//!   keeps its backend whatever happens to the others; if that one is gone or down, it chooses again, and so it does if
-//!   a reload gives its service another address, prefix, port or protocol.
+//!   keeps its backend whatever happens to the others; if that one is gone, it chooses again, and so it does if
+//!   a reload gives its service another address, prefix, port or protocol. A flow that the table does not have goes by the hash.
 //! - Fragments: the first of several is dropped (later ones have no ports and could not follow it);
 //!   later ones pass as they are, and no host makes anything of them.
 //! - ICMP errors about a flow's packets go to the end that sent the packet, and read as that end knows the flow, with what
@@ -126,9 +152,9 @@
 //!
 //! # Drops, events, expiry, full table
 //!
-//! - `no-backend`: a flow to a service that has no active backend. `fragment`: see above.
+//! - `no-backend`: a flow to a service that has no active backend. `fragment`, `backend-down`: see above.
 //! - Events: `flows-opened`; `flows-picked-up`, TCP in the middle; `flows-moved`, since their backend
-//!   is gone or down; `packets-without-flow`, sent by the hash alone; `answers-rewritten`; `errors-translated`, ICMP;
+//!   is gone, or is down and lets them go; `packets-without-flow`, sent by the hash alone; `answers-rewritten`; `errors-translated`, ICMP;
 //!   `direct-flows`, opened to a backend itself.
 //! - A forgotten flow's next packet chooses again.
 //! - When the table is full, new flows go by the hash, take no turn and are not remembered. Nothing is dropped.
@@ -147,6 +173,7 @@ use nf::{
 use wire::{Addr, Edits, Fields, Headers, Stamp, protocol, tcp_flags};
 use zerocopy::IntoBytes;
 
+mod checks;
 mod direct;
 mod judge;
 mod maglev;
@@ -156,17 +183,22 @@ mod service;
 mod state;
 mod vip;
 
-pub use options::{BackendOptions, BackendState, Mac, Options, Policy, ServiceOptions, ServiceProtocol};
+pub use options::{
+    BackendOptions, BackendState, CheckBy, HashOf, Health, Mac, Options, Policy, ServiceOptions,
+    ServiceProtocol, WhenDown,
+};
 pub use state::{Followed, Meta, Phase, State};
 pub use vip::{ServicePort, Vip};
 
+use checks::Checks;
 use options::Timeouts;
 use round_robin::{Cursor, Turns};
 use service::{Service, Services};
-use state::{OF_CONNECTION, first_fragment};
+use state::{OF_CONNECTION, first_fragment, hash_of_flow};
 
 const NO_BACKEND: u8 = 0;
 const FRAGMENT: u8 = 1;
+const BACKEND_DOWN: u8 = 2;
 
 const FLOWS_OPENED: usize = 0;
 const FLOWS_PICKED_UP: usize = 1;
@@ -188,6 +220,9 @@ pub struct LoadBalancer<K = FiveTuple> {
     services: Services,
     policy: Policy,
     timeouts: Timeouts,
+    hash_of: HashOf,
+    when_down: WhenDown,
+    checks: Checks,
     followed: PhantomData<K>,
 }
 
@@ -197,7 +232,7 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
         summary: "spreads the flows to a service over its backends",
         spec: "FAJITA (CoNEXT'24) App. A.1: load balancer; Maglev (NSDI'16) §3.4",
         options: options::OPTIONS,
-        drop_reasons: &["no-backend", "fragment"],
+        drop_reasons: &["no-backend", "fragment", "backend-down"],
         events: &[
             "flows-opened",
             "flows-picked-up",
@@ -233,6 +268,7 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
         has_address: |balancer, address| balancer.services.have_address(address),
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, keeps_pool: Self::keeps_pool, ..Reload::ANY },
+        backends: Self::backends,
         draws: |balancer| balancer.policy == Policy::Random,
         in_place: InPlace::Flow(Self::in_place),
         ..Extras::NONE
@@ -250,6 +286,9 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
             timeouts: Timeouts::new(&options)?,
             policy: options.policy,
             services: Services::new(&options)?,
+            hash_of: options.hash,
+            when_down: options.when_down,
+            checks: checks::checks(&options)?,
             followed: PhantomData,
         })
     }
@@ -327,7 +366,7 @@ impl<K: Followed> LoadBalancer<K> {
 
     fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
         let service = self.services.get(state.service);
-        let backend = service.and_then(|service| service.find(state)).map(|(at, _)| usize::from(at));
+        let backend = service.and_then(|service| service.had(state)).map(|(at, _)| usize::from(at));
         let backend = service.zip(backend).map(|(service, at)| service.describe(at).0);
         let phase = match state.phase {
             Phase::Opening => "opening",
@@ -452,6 +491,11 @@ impl<K: Followed> LoadBalancer<K> {
             .collect()
     }
 
+    fn backends(&self) -> Vec<nf::Backend> {
+        let services = self.services.iter().enumerate().zip(&self.checks);
+        services.flat_map(|((at, service), checks)| service.list(at, checks)).collect()
+    }
+
     fn turns(&self, core: usize, cores: usize) -> Turns {
         let start = |service: &Service| -> Cursor { service.round_robin.start(core, cores) };
         match self.policy {
@@ -520,6 +564,14 @@ impl<K: Followed> LoadBalancer<K> {
         cx: &mut Cx<'_, Turns>,
     ) -> Verdict {
         let known = flow.filter(|state| !meta.reopens(state.phase));
+        if let Some(state) = known
+            && self.when_down == WhenDown::Drop
+            && !meta.is_opening()
+            && service.had(&state).is_some_and(|(_, backend)| !backend.keeps_flows())
+        {
+            *flow = Some(State { phase: meta.next_phase(Some(state.phase)), ..state });
+            return Verdict::Drop(BACKEND_DOWN);
+        }
         let chosen = self.choose(at, service, meta, cx);
         let Some((position, backend)) = chosen.and_then(|position| service.get(position)) else {
             *flow = None;
@@ -562,11 +614,15 @@ impl<K: Followed> LoadBalancer<K> {
             && !cx.pool.goes_by_hash(meta.hash(), cx.stamp.time_ns)
     }
 
-    /// The backend that the 5-tuple alone decides.
+    /// The backend that the hash alone decides.
     fn by_hash(&self, service: &Service, meta: &Meta, cx: &Cx<'_, Turns>) -> Option<u16> {
+        let hashed = match self.hash_of {
+            HashOf::FiveTuple => meta.hashed(),
+            HashOf::ThreeTuple => FiveTuple { src_port: 0, dst_port: 0, ..meta.hashed() },
+        };
         service.maglev.at(match self.policy {
-            Policy::Random => cx.hash(meta.hashed().as_bytes()),
-            Policy::Maglev | Policy::RoundRobin => meta.hash(),
+            Policy::Random => cx.hash(hashed.as_bytes()),
+            Policy::Maglev | Policy::RoundRobin => hash_of_flow(&hashed),
         })
     }
 
@@ -576,7 +632,7 @@ impl<K: Followed> LoadBalancer<K> {
         for (key, state) in flows {
             let to = |(addr, port): (Addr, u16)| self.services.to(Some(state), &addr, port, key.protocol());
             if let Some((at, service)) = key.ends().into_iter().find_map(to)
-                && let Some((position, _)) = service.find(state)
+                && let Some((position, _)) = service.had(state)
             {
                 let [flows, packets] = &mut counts[usize::from(at)][usize::from(position)];
                 *flows += 1;

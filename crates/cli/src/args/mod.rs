@@ -17,6 +17,7 @@ pub use self::address::Address;
 pub use self::card::{CardArgs, indirection_size, tuning};
 pub use self::packets::{
     ChainArgs, HistoryArgs, HistoryVersionArg, Packets, SequencerArg, Setting, prepare, size_bytes,
+    tell_unchecked,
 };
 pub use self::ports::{PortOf, Ports};
 pub use self::program::{ProgramArgs, read_program, run_test};

@@ -162,6 +162,14 @@ enum Source {
     Files(Vec<PathBuf>),
 }
 
+/// Says of a chain with checks that nobody does them over a capture.
+pub fn tell_unchecked(chain: &Chain) {
+    let mut backends = chain.functions.iter().flat_map(|spec| spec.function.backends());
+    if backends.any(|backend| backend.check.is_some()) {
+        eprintln!("note: nobody checks backends over a capture: all are as the chain file has them");
+    }
+}
+
 /// Reads the chain, finds the files, and checks that the one can run over the others as asked.
 pub fn prepare(
     args: &ChainArgs,

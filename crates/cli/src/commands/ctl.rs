@@ -11,8 +11,9 @@ use wire::LinkType;
 
 use crate::args::{number, tuning};
 use crate::control::{
-    COUNT, COUNT_MAX, FlowFilter, FlowWords, Line, ListEnd, MEMBERS, MEMBERS_MAX, PER_SECOND, Request,
-    RuleLine, SetStatus, TableListing, TunableLine, ask, default_path, follow, program_of,
+    BackendChange, BackendStatus, COUNT, COUNT_MAX, FlowFilter, FlowWords, Line, ListEnd, MEMBERS,
+    MEMBERS_MAX, PER_SECOND, Request, RuleLine, SetStatus, TableListing, TunableLine, ask, default_path,
+    follow, program_of,
 };
 use crate::drops::DropsFile;
 use crate::explain::Code;
@@ -129,6 +130,11 @@ pub enum What {
         #[command(subcommand)]
         what: SetWhat,
     },
+    /// List the backends of `load-balancer`, or have some drain, go down, come back, or take another share; flows go on
+    Backend {
+        #[command(subcommand)]
+        what: BackendWhat,
+    },
     /// List the tables of a program in P4 whose entries come from outside, or change one; packets go on (--backend xdp)
     Table {
         #[command(subcommand)]
@@ -205,6 +211,53 @@ impl TableWhat {
             TableWhat::Default { name, action } => line("setdefault", name, action),
             TableWhat::List { name, most } => Request::Tables { name: name.clone(), most: *most },
         }
+    }
+}
+
+#[derive(Subcommand)]
+pub enum BackendWhat {
+    /// List backends: state, weight, and what checks found
+    List {
+        /// A backend's name, or its address [default: all backends]
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Have a backend take new flows as its weight says, 0 to 1000; 0 is none
+    Weight {
+        #[command(flatten)]
+        which: WhichBackend,
+        /// Its share, relative to the other backends'
+        #[arg(value_name = "N")]
+        weight: u32,
+    },
+    /// Have a backend get no new flows, and keep those that it has
+    Drain(WhichBackend),
+    /// Have a backend take new flows again
+    Up(WhichBackend),
+    /// Have a backend get no packets; what becomes of its flows, the chain says (`when_down`)
+    Down(WhichBackend),
+}
+
+#[derive(Args)]
+pub struct WhichBackend {
+    /// The backend's name as `list` has it, 198.51.100.21:8080, or its address, for all its ports
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The service, as `list` has it: 'tcp 198.51.100.10:80' [default: all services that have the backend]
+    #[arg(long, value_name = "SERVICE")]
+    service: Option<String>,
+}
+
+impl BackendWhat {
+    fn request(&self) -> Request {
+        let (which, change) = match self {
+            BackendWhat::List { name } => return Request::Backends { name: name.clone() },
+            BackendWhat::Weight { which, weight } => (which, BackendChange::Weight(*weight)),
+            BackendWhat::Drain(which) => (which, BackendChange::Drain),
+            BackendWhat::Up(which) => (which, BackendChange::Up),
+            BackendWhat::Down(which) => (which, BackendChange::Down),
+        };
+        Request::Backend { name: which.name.clone(), service: which.service.clone(), change }
     }
 }
 
@@ -375,6 +428,7 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
         What::Tune { set } => Request::Tune { set: set.clone() },
         What::Unpin { entry } => Request::Unpin { entry: *entry },
         What::Set { what } => what.request()?,
+        What::Backend { what } => what.request(),
         What::Table { what } => what.request(),
         What::Unblock { interface, pins } => return unblock(interface, pins.as_deref()),
         What::Reload { chain } => {
@@ -392,6 +446,8 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
         output::print(&why.text())?;
     } else if let Some(sets) = &answer.sets {
         output::print(&sets.iter().map(SetStatus::text).collect::<String>())?;
+    } else if let Some(backends) = &answer.backends {
+        output::print(&BackendStatus::text(backends))?;
     } else if let Some(tables) = &answer.tables {
         output::print(&tables.iter().map(TableListing::text).collect::<String>())?;
     } else if let Some(tunables) = &answer.tunables {

@@ -55,6 +55,19 @@ impl Controlled for Subject {
                 Ok(sets) => Answer { sets: Some(sets), ..Answer::done() },
                 Err(why) => Answer::refused(why),
             },
+            Request::Backend { name, service, change } => {
+                match subject.change_backends(&name, service.as_deref(), change) {
+                    Ok((told, report)) => {
+                        let reload = report.and_then(|report| serde_json::to_value(report).ok());
+                        Answer { told: Some(told), reload, ..Answer::done() }
+                    }
+                    Err(why) => Answer::refused(why),
+                }
+            }
+            Request::Backends { name } => match subject.backends(name.as_deref()) {
+                Ok(backends) => Answer { backends: Some(backends), ..Answer::done() },
+                Err(why) => Answer::refused(why),
+            },
             Request::Table { .. } | Request::Tables { .. } => Answer::refused(
                 "tables are of programs in P4 (--backend xdp), and this is a chain: `ctl set` changes its sets",
             ),

@@ -6,11 +6,12 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use engine::nearest;
 use engine::report::ReloadReport;
-use engine::{Chain, nearest};
 use nf::prefix::parse_prefix;
 use toml::{Table, Value};
 
+use super::chain_file::functions;
 use super::expiries::{Expiry, Prefix};
 use super::subject::Subject;
 use super::words::{MEMBERS_MAX, Member, SetStatus};
@@ -67,45 +68,9 @@ impl Subject {
         add: &[Prefix],
         remove: &[Prefix],
     ) -> Result<(Option<ReloadReport>, Vec<Prefix>), String> {
-        let (before, _) = self.progress.reloads.current().ok_or("the run is over, or has not begun")?;
-        let mut table: Table = before.text.parse().map_err(|error| format!("{error}"))?;
-        table.insert("name".to_owned(), Value::String(before.name.clone()));
-        let (mut is_there, mut is_changed, mut new) = (false, false, add.to_vec());
-        let mut names = Vec::new();
-        for sets in functions(&mut table).filter_map(|function| function.get_mut("sets")?.as_table_mut()) {
-            names.extend(sets.keys().cloned());
-            let Some(members) = sets.get_mut(name).and_then(Value::as_array_mut) else { continue };
-            is_there = true;
-            let own = |member: &Value| member.as_str().and_then(|text| prefix_of(text).ok());
-            let is_asked = |own: &Prefix| add.contains(own) || remove.contains(own);
-            let found: Vec<Prefix> = members.iter().filter_map(own).filter(is_asked).collect();
-            if let Some((ip, length)) = remove.iter().find(|prefix| !found.contains(prefix)) {
-                return Err(format!("{ip}/{length} is no prefix that {name} lists"));
-            }
-            new.retain(|prefix| !found.contains(prefix));
-            if !remove.is_empty() {
-                members.retain(|member| own(member).is_none_or(|own| !remove.contains(&own)));
-                is_changed = true;
-            }
-            for (ip, length) in add.iter().filter(|prefix| !found.contains(prefix)) {
-                is_changed = true;
-                members.push(Value::String(written(*ip, *length)));
-            }
-        }
-        if !is_there {
-            return Err(no_set(name, &names));
-        }
-        if !is_changed {
-            return Ok((None, new));
-        }
-        let text = toml::to_string(&table).map_err(|error| error.to_string())?;
-        let mut chain =
-            Chain::parse(&before.name, &text, &self.registry).map_err(|error| error.in_words())?;
-        // The command line may have given other tables than the file.
-        for (spec, before) in chain.functions.iter_mut().zip(&before.functions) {
-            (spec.flows, spec.when_full) = (before.flows, before.when_full);
-        }
-        self.replace(chain).map(|report| (Some(report), new))
+        let mut new = add.to_vec();
+        let report = self.change_chain(|_, table| replace_in(table, name, (add, remove), &mut new))?;
+        Ok((report, new))
     }
 
     /// What is in the sets of the chain, or in those of a name.
@@ -147,10 +112,40 @@ impl Subject {
     }
 }
 
-/// The functions of a chain file.
-fn functions(table: &mut Table) -> impl Iterator<Item = &mut Table> {
-    let list = table.get_mut("function").and_then(Value::as_array_mut);
-    list.into_iter().flatten().filter_map(Value::as_table_mut)
+/// Puts prefixes into a set of a chain file, and takes others out of it, in each function that has a set of that name; says whether
+/// that changes it. What was there goes from `new`.
+fn replace_in(
+    table: &mut Table,
+    name: &str,
+    (add, remove): (&[Prefix], &[Prefix]),
+    new: &mut Vec<Prefix>,
+) -> Result<bool, String> {
+    let (mut is_there, mut is_changed) = (false, false);
+    let mut names = Vec::new();
+    for sets in functions(table).filter_map(|function| function.get_mut("sets")?.as_table_mut()) {
+        names.extend(sets.keys().cloned());
+        let Some(members) = sets.get_mut(name).and_then(Value::as_array_mut) else { continue };
+        is_there = true;
+        let own = |member: &Value| member.as_str().and_then(|text| prefix_of(text).ok());
+        let is_asked = |own: &Prefix| add.contains(own) || remove.contains(own);
+        let found: Vec<Prefix> = members.iter().filter_map(own).filter(is_asked).collect();
+        if let Some((ip, length)) = remove.iter().find(|prefix| !found.contains(prefix)) {
+            return Err(format!("{ip}/{length} is no prefix that {name} lists"));
+        }
+        new.retain(|prefix| !found.contains(prefix));
+        if !remove.is_empty() {
+            members.retain(|member| own(member).is_none_or(|own| !remove.contains(&own)));
+            is_changed = true;
+        }
+        for (ip, length) in add.iter().filter(|prefix| !found.contains(prefix)) {
+            is_changed = true;
+            members.push(Value::String(written(*ip, *length)));
+        }
+    }
+    if !is_there {
+        return Err(no_set(name, &names));
+    }
+    Ok(is_changed)
 }
 
 fn no_set(name: &str, names: &[String]) -> String {

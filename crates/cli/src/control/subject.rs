@@ -14,9 +14,11 @@ use io::Tap;
 use io::filter::Filter;
 use live::ExternalAddresses;
 use strategy::Tunable;
+use toml::{Table, Value};
 
 use super::expiries::Changes;
 use super::flow::FlowWords;
+use super::health::{Health, write_news};
 use super::unwritten::Unwritten;
 use super::wanted::{FlowFilter, Wanted};
 use super::words::{COUNT_MAX, CoreStatus, InterfaceCounts, RuleLine, Status, TunableLine};
@@ -56,6 +58,8 @@ pub struct Subject {
     pub unwritten: Unwritten,
     /// Changes of sets, and of the chain: one at a time.
     pub changes: Changes,
+    /// What checks of backends found.
+    pub health: Health,
 }
 
 /// Which addresses are a chain's though they may be this host's: all of them where it guards the host.
@@ -147,6 +151,11 @@ impl Subject {
     pub fn reload(&self, name: &str, text: &str) -> Result<ReloadReport, String> {
         let mut expiries = self.changes.begin();
         let chain = Chain::parse(name, text, &self.registry).map_err(|error| error.in_words())?;
+        // Checks know more of backends than its file does.
+        let chain = match self.health.news(&chain) {
+            none if none.is_empty() => chain,
+            news => self.edited(&chain, |_, table| Ok(write_news(table, &news)))?.unwrap_or(chain),
+        };
         let report = self.replace(chain)?;
         // Its sets are those of its file.
         expiries.clear();
@@ -160,11 +169,43 @@ impl Subject {
         self.reload(&name, &text)
     }
 
+    /// Has the chain that runs take over from itself, with a change to its file; `None` if `edit` says that nothing changes. Nobody else
+    /// may change it meanwhile.
+    pub(super) fn change_chain(
+        &self,
+        edit: impl FnOnce(&Chain, &mut Table) -> Result<bool, String>,
+    ) -> Result<Option<ReloadReport>, String> {
+        let (before, _) = self.progress.reloads.current().ok_or("the run is over, or has not begun")?;
+        self.edited(&before, edit)?.map(|chain| self.replace(chain)).transpose()
+    }
+
+    /// A chain with a change to its file.
+    fn edited(
+        &self,
+        before: &Chain,
+        edit: impl FnOnce(&Chain, &mut Table) -> Result<bool, String>,
+    ) -> Result<Option<Chain>, String> {
+        let mut table: Table = before.text.parse().map_err(|error| format!("{error}"))?;
+        table.insert("name".to_owned(), Value::String(before.name.clone()));
+        if !edit(before, &mut table)? {
+            return Ok(None);
+        }
+        let text = toml::to_string(&table).map_err(|error| error.to_string())?;
+        let mut chain =
+            Chain::parse(&before.name, &text, &self.registry).map_err(|error| error.in_words())?;
+        // The command line may have given other tables than the file.
+        for (spec, before) in chain.functions.iter_mut().zip(&before.functions) {
+            (spec.flows, spec.when_full) = (before.flows, before.when_full);
+        }
+        Ok(Some(chain))
+    }
+
     /// Has a chain that has been read take over.
     pub(super) fn replace(&self, chain: Chain) -> Result<ReloadReport, String> {
         let _told = service::Reloading::begin();
         let reloaded = self.take_over(chain)?;
         self.reloads.fetch_add(1, Ordering::Relaxed);
+        self.health.chain_changed();
         live::give_back_heap();
         Ok(ReloadReport::new(&reloaded))
     }

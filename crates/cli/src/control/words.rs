@@ -90,6 +90,22 @@ pub enum Request {
         #[serde(default = "default_members")]
         most: usize,
     },
+    /// Change backends of a function.
+    Backend {
+        /// Their name as the list has it, or their address.
+        name: String,
+        /// The service, as the list has it; without it all that they serve.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        service: Option<String>,
+        /// What is to become of them.
+        change: BackendChange,
+    },
+    /// How backends of functions are.
+    Backends {
+        /// Their name, or their address; without it all are listed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
     /// Change a table of a program in the kernel.
     Table {
         /// A line as test files have it: `add`, `remove` or `setdefault`.
@@ -310,6 +326,9 @@ pub struct Answer {
     /// To `sets`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sets: Option<Vec<SetStatus>>,
+    /// To `backends`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backends: Option<Vec<BackendStatus>>,
     /// To `tables`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tables: Option<Vec<TableListing>>,
@@ -407,6 +426,61 @@ impl SetStatus {
             0 => text,
             more => format!("{text}  and {more} more\n"),
         }
+    }
+}
+
+/// What is to become of a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackendChange {
+    /// It takes new flows again.
+    Up,
+    /// It takes no new flows, and keeps those that it has.
+    Drain,
+    /// It takes none.
+    Down,
+    /// Its share of new flows.
+    Weight(u32),
+}
+
+/// A backend, and how it is.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct BackendStatus {
+    /// The function of the chain that has it.
+    pub function: String,
+    /// The service that it serves.
+    pub service: String,
+    /// Its name.
+    pub backend: String,
+    /// As the chain file or a hand has it: `active`, `drain` or `down`.
+    pub state: String,
+    /// Its share of new flows, relative to the others'.
+    pub weight: u32,
+    /// What its checks found, `good` or `failed`; absent if it is not checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<String>,
+    /// Why the last check was a bad one, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl BackendStatus {
+    /// For people: a line for each, behind one for each service.
+    pub fn text(all: &[BackendStatus]) -> String {
+        let mut text = String::new();
+        let width = all.iter().map(|own| own.backend.len()).max().unwrap_or(0);
+        let mut before = None;
+        for BackendStatus { function, service, backend, state, weight, health, why } in all {
+            if before.replace((function, service)) != Some((function, service)) {
+                text += &format!("{function}: {service}\n");
+            }
+            let health = health.as_ref().map_or_else(String::new, |health| format!("  {health}"));
+            let why = why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+            let line = format!("  {backend:width$}  {state:<6}  weight {weight:<4}{health}{why}");
+            text += line.trim_end();
+            text.push('\n');
+        }
+        text
     }
 }
 

@@ -18,6 +18,11 @@ const REASONS: &[(&str, &str, &str)] = &[
         "conntrack",
         "A TCP segment acknowledges what the other end did not send. Option `out_of_window` has such segments pass.",
     ),
+    (
+        "backend-down",
+        "load-balancer",
+        "TCP of a connection whose backend is down, by hand or by its checks. `when_down` says what becomes of such connections.",
+    ),
     ("denied-by-default", "access-list", "No rule matches, and `default` is \"deny\"."),
     ("denied-by-rule", "access-list", "The first rule that matches says deny."),
     ("dropped-by-default", "firewall", "No rule matches, and the chain's default drops what none accepts."),
@@ -45,7 +50,11 @@ const REASONS: &[(&str, &str, &str)] = &[
         "firewall",
         "A rule that ends in `log` says drop. `run --log FILE` and `--drops FILE` name the rule: docs/trace.md.",
     ),
-    ("no-backend", "load-balancer", "The service has no active backend: all of them are drained or down."),
+    (
+        "no-backend",
+        "load-balancer",
+        "The service has no active backend: all of them are drained, down, or failed their checks.",
+    ),
     (
         "no-connection",
         "conntrack",

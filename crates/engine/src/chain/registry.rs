@@ -197,6 +197,8 @@ pub trait Function: Send + Sync + Any {
 
     /// [`nf::Extras::rules`], as the chain file has them: for each name and text.
     fn rules(&self) -> Vec<(String, String)>;
+    /// [`nf::Extras::backends`].
+    fn backends(&self) -> Vec<nf::Backend>;
     /// Name and text of the rule for which a drop reason stands: [`nf::Extras::logged_rule`].
     fn logged_rule(&self, reason: u8) -> Option<(String, String)>;
     /// [`nf::Extras::answers`].
@@ -513,6 +515,10 @@ impl<F: NetworkFunction> Function for Configured<F> {
 
     fn rules(&self) -> Vec<(String, String)> {
         F::EXTRAS.rules.map_or_else(Vec::new, |rules| rules(&self.0))
+    }
+
+    fn backends(&self) -> Vec<nf::Backend> {
+        (F::EXTRAS.backends)(&self.0)
     }
 
     fn logged_rule(&self, reason: u8) -> Option<(String, String)> {

@@ -1,13 +1,13 @@
 //! What a chain file may say about the balancer.
 
 use core::fmt;
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use nf::{OptionDoc, OptionError};
+use nf::{HttpCheck, OptionDoc, OptionError};
 use serde::Deserialize;
 use wire::protocol;
 
@@ -22,6 +22,10 @@ pub struct Options {
     pub services: Vec<ServiceOptions>,
     /// How a new flow finds its backend.
     pub policy: Policy,
+    /// Which fields are hashed.
+    pub hash: HashOf,
+    /// What becomes of open TCP connections to a backend that is down.
+    pub when_down: WhenDown,
     /// Whether packets from backends get the service's address and port as source.
     pub rewrite_answers: bool,
     /// How long a TCP flow of one packet is kept, s.
@@ -32,6 +36,14 @@ pub struct Options {
     pub closing_timeout_s: u32,
     /// How long a UDP flow is kept without a packet, s.
     pub udp_timeout_s: u32,
+    /// From one check of a backend to the next, ms.
+    pub check_interval_ms: u32,
+    /// How long a check may take, ms.
+    pub check_timeout_ms: u32,
+    /// After how many good checks in a row a backend that failed takes flows again.
+    pub check_rise: u32,
+    /// After how many bad checks in a row a backend has failed.
+    pub check_fall: u32,
 }
 
 /// One service.
@@ -45,6 +57,9 @@ pub struct ServiceOptions {
     /// Its protocol.
     #[serde(default)]
     pub protocol: ServiceProtocol,
+    /// How its backends are checked while a run on interfaces goes on.
+    #[serde(default)]
+    pub check: Option<CheckBy>,
     /// Who serves it.
     pub backends: Vec<BackendOptions>,
 }
@@ -68,6 +83,12 @@ pub struct BackendOptions {
     /// Whether it takes flows.
     #[serde(default)]
     pub state: BackendState,
+    /// What its checks found last: a run that checks writes it.
+    #[serde(default)]
+    pub health: Health,
+    /// Where it is checked; if not given, at its address and port.
+    #[serde(default)]
+    pub check_at: Option<SocketAddr>,
 }
 
 fn one() -> u32 {
@@ -84,6 +105,17 @@ pub enum Policy {
     Random,
     /// In turns, by weight.
     RoundRobin,
+}
+
+/// Which fields are hashed to find a new flow its backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum HashOf {
+    /// Addresses, ports and protocol.
+    #[serde(rename = "5-tuple")]
+    FiveTuple,
+    /// Addresses and protocol.
+    #[serde(rename = "3-tuple")]
+    ThreeTuple,
 }
 
 /// What a service speaks.
@@ -119,15 +151,80 @@ pub enum BackendState {
     Down,
 }
 
-impl fmt::Display for BackendState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl BackendState {
+    /// As chain files have it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
             BackendState::Active => "active",
             BackendState::Drain => "drain",
             BackendState::Down => "down",
-        })
+        }
     }
 }
+
+/// What checks found a backend to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Health {
+    /// It answers, or nobody has asked.
+    #[default]
+    Good,
+    /// It does not.
+    Failed,
+}
+
+/// What becomes of open TCP connections to a backend that is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WhenDown {
+    /// Their packets are dropped until the backend is back.
+    Drop,
+    /// They go on to the backend.
+    Stay,
+    /// They choose again.
+    Move,
+}
+
+/// How backends are checked: `tcp`, `http /health`, `http www.example.org/health`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum CheckBy {
+    /// A connection is opened, and closed.
+    Tcp,
+    /// A page is asked for.
+    Http(HttpCheck),
+}
+
+impl TryFrom<String> for CheckBy {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<CheckBy, String> {
+        let wrong = |why: &str| {
+            Err(format!(
+                "\"{text}\" is no check: {why}; write \"tcp\", \"http /health\" or \"http www.example.org/health\""
+            ))
+        };
+        let (by, what) = text.split_once(' ').unwrap_or((&text, ""));
+        match by {
+            "tcp" if what.is_empty() => Ok(CheckBy::Tcp),
+            "https" => {
+                wrong("Paceline speaks no TLS, and a connection that is opened says that a server listens")
+            }
+            "http" => match what.find('/') {
+                // The line is one, and what is asked for ends where it is meant to.
+                Some(at) if what.len() <= HTTP_MAX && what.bytes().all(|byte| byte.is_ascii_graphic()) => {
+                    Ok(CheckBy::Http(HttpCheck { host: what[..at].into(), path: what[at..].into() }))
+                }
+                Some(_) => wrong("what is asked for has at most 255 visible ASCII characters, and no space"),
+                None => wrong("behind \"http \" comes what to ask for, with a /"),
+            },
+            _ => wrong("it is neither"),
+        }
+    }
+}
+
+/// The longest host and path of a check.
+const HTTP_MAX: usize = 255;
 
 /// A MAC address, as `02:00:00:00:00:0a`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -167,11 +264,17 @@ impl Default for Options {
         Options {
             services: Vec::new(),
             policy: Policy::Maglev,
+            hash: HashOf::FiveTuple,
+            when_down: WhenDown::Drop,
             rewrite_answers: false,
             syn_timeout_s: 60,
             tcp_timeout_s: 900,
             closing_timeout_s: 120,
             udp_timeout_s: 300,
+            check_interval_ms: 2_000,
+            check_timeout_ms: 1_000,
+            check_rise: 2,
+            check_fall: 3,
         }
     }
 }
@@ -180,13 +283,26 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
     OptionDoc {
         name: "services",
         default: "[]",
-        help: "what to balance: tables of vip, port, protocol (\"tcp\" or \"udp\") and backends, which are \
-               tables of address, port, mac, weight and state (\"active\", \"drain\" or \"down\")",
+        help: "what to balance: tables of vip, port, protocol (\"tcp\" or \"udp\"), check (\"tcp\", \"http /health\") \
+               and backends, which are tables of address, port, mac, weight, state (\"active\", \"drain\" or \
+               \"down\") and check_at",
     },
     OptionDoc {
         name: "policy",
         default: "\"maglev\"",
         help: "how a new flow finds its backend: \"maglev\", by a consistent hash, \"round-robin\" or \"random\"",
+    },
+    OptionDoc {
+        name: "hash",
+        default: "\"5-tuple\"",
+        help: "what the hash is of: \"5-tuple\", or \"3-tuple\", addresses and protocol: then all that a client opens to an \
+               address goes to one backend",
+    },
+    OptionDoc {
+        name: "when_down",
+        default: "\"drop\"",
+        help: "open TCP connections to a backend that is down: \"drop\" their packets until it is back, let them \
+               \"stay\" with it, or \"move\" them to another, which resets them",
     },
     OptionDoc {
         name: "rewrite_answers",
@@ -208,6 +324,26 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
         name: "udp_timeout_s",
         default: "300",
         help: "forget a UDP flow after this time without a packet",
+    },
+    OptionDoc {
+        name: "check_interval_ms",
+        default: "2000",
+        help: "on interfaces, check each backend of a service with `check` as often, at least 50",
+    },
+    OptionDoc {
+        name: "check_timeout_ms",
+        default: "1000",
+        help: "a check that takes longer is a bad one; at most the interval",
+    },
+    OptionDoc {
+        name: "check_rise",
+        default: "2",
+        help: "after so many good checks in a row a backend that failed takes flows again",
+    },
+    OptionDoc {
+        name: "check_fall",
+        default: "3",
+        help: "after so many bad checks in a row a backend has failed, and is down",
     },
 ];
 

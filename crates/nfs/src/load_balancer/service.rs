@@ -7,13 +7,13 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use nf::{OptionError, hash_bytes};
+use nf::{Check, OptionError, hash_bytes};
 use wire::{Addr, Edits, Fields, protocol};
 use zerocopy::{Immutable, IntoBytes};
 
 use super::judge::{BackendRule, ServiceRule};
 use super::maglev::{Candidate, ENTRIES, Maglev};
-use super::options::{BackendOptions, BackendState, Mac, Options, Policy, ServiceOptions};
+use super::options::{BackendOptions, BackendState, Health, Mac, Options, Policy, ServiceOptions, WhenDown};
 use super::round_robin::RoundRobin;
 use super::state::{Meta, State, known};
 use super::vip::{End, ServicePort, Vip};
@@ -53,7 +53,7 @@ impl Services {
         if count > SERVICES_MAX {
             return Err(error(format!("are {count}; at most {SERVICES_MAX} are possible")));
         }
-        let checked = options.services.iter().map(|service| Service::new(service, options.policy));
+        let checked = options.services.iter().map(|service| Service::new(service, options));
         let services = checked.collect::<Result<Vec<_>, _>>()?;
         let is_second = |at: &usize| services[..*at].iter().any(|first| first.end == services[*at].end);
         if let Some(at) = (0..count).find(is_second) {
@@ -206,6 +206,7 @@ pub(super) struct Backend {
     pub(super) id: u32,
     weight: u32,
     state: BackendState,
+    is_failed: bool,
     /// Its hash if flows that it has stay with it, else a number that is no flow's: so one comparison says both.
     kept_id: u64,
 }
@@ -223,8 +224,8 @@ struct What {
 }
 
 impl Service {
-    fn new(options: &ServiceOptions, policy: Policy) -> Result<Service, OptionError> {
-        let ServiceOptions { vip, port, protocol, backends } = options;
+    fn new(options: &ServiceOptions, all: &Options) -> Result<Service, OptionError> {
+        let ServiceOptions { vip, port, protocol, backends, .. } = options;
         let name = name(*vip, *port);
         let wrong = |message: String| Err(error(format!("has a service {name} that {message}")));
         if *port == ServicePort::One(0) {
@@ -236,7 +237,7 @@ impl Service {
         let end = End::new(*vip, *port, protocol.number());
         let mut checked: Vec<Backend> = Vec::with_capacity(backends.len());
         for (number, options) in (1..).zip(backends) {
-            let backend = match Backend::new(options, *vip, *port, end) {
+            let backend = match Backend::new(options, *vip, *port, end, all.when_down) {
                 Ok(backend) if checked.iter().any(|other| other.what == backend.what) => {
                     return wrong(format!("has the backend {} twice", backend.what));
                 }
@@ -251,7 +252,7 @@ impl Service {
             protocol: protocol.number(),
             end,
             maglev: maglev(&checked),
-            round_robin: if policy == Policy::RoundRobin {
+            round_robin: if all.policy == Policy::RoundRobin {
                 round_robin(&checked)
             } else {
                 Default::default()
@@ -284,7 +285,7 @@ impl Service {
             mac: backend.edits.dst_mac(),
             weight: backend.weight.into(),
         };
-        let taking = self.backends.iter().filter(|backend| backend.state == BackendState::Active);
+        let taking = self.backends.iter().filter(|backend| backend.takes_flows());
         ServiceRule {
             name: self.to_string(),
             vip: self.vip.address.into(),
@@ -318,10 +319,14 @@ impl Service {
     /// The backend of a flow and its position, if it still takes the flow's packets.
     #[inline]
     pub(super) fn find(&self, state: &State) -> Option<(u16, &Backend)> {
+        self.had(state).filter(|(_, backend)| backend.keeps_flows())
+    }
+
+    /// The backend of a flow and its position, if it is in the list, also if it takes no packets.
+    #[inline]
+    pub(super) fn had(&self, state: &State) -> Option<(u16, &Backend)> {
         match self.backends.get(usize::from(state.backend)) {
-            Some(backend) if backend.id == state.backend_id => {
-                backend.keeps_flows().then_some((state.backend, backend))
-            }
+            Some(backend) if backend.id == state.backend_id => Some((state.backend, backend)),
             // The list is not the one that the flow began with.
             _ => self.find_elsewhere(state.backend_id),
         }
@@ -329,7 +334,7 @@ impl Service {
 
     #[cold]
     fn find_elsewhere(&self, id: u32) -> Option<(u16, &Backend)> {
-        (0..).zip(&self.backends).find(|(_, backend)| backend.id == id && backend.keeps_flows())
+        (0..).zip(&self.backends).find(|(_, backend)| backend.id == id)
     }
 
     /// The backend at a position that [`Service::maglev`] or [`Service::round_robin`] gave.
@@ -339,9 +344,29 @@ impl Service {
     }
 
     /// A backend's name, what it takes, and what it weighs among those that take new flows.
-    pub(super) fn describe(&self, backend: usize) -> (String, BackendState, u64) {
+    pub(super) fn describe(&self, backend: usize) -> (String, &'static str, u64) {
         let backend = &self.backends[backend];
-        (backend.what.to_string(), backend.state, backend.active_weight())
+        let takes = match backend.state {
+            BackendState::Active | BackendState::Drain if backend.is_failed => "failed",
+            BackendState::Active if backend.weight == 0 => BackendState::Drain.name(),
+            state => state.name(),
+        };
+        (backend.what.to_string(), takes, backend.active_weight())
+    }
+
+    /// Its backends, to be listed, changed and checked; it is the service of this number.
+    pub(super) fn list(&self, at: usize, checks: &[Option<Check>]) -> Vec<nf::Backend> {
+        let list = |((own, backend), check): ((usize, &Backend), &Option<Check>)| nf::Backend {
+            place: (at, own),
+            service: self.to_string(),
+            name: backend.what.to_string(),
+            address: backend.has_addr().then(|| backend.what.addr.into()),
+            state: backend.state.name(),
+            weight: backend.weight,
+            is_failed: backend.is_failed,
+            check: check.clone(),
+        };
+        self.backends.iter().enumerate().zip(checks).map(list).collect()
     }
 
     /// What all backends weigh together that take new flows.
@@ -373,8 +398,9 @@ impl Backend {
         vip: Vip,
         service_port: ServicePort,
         service: End,
+        when_down: WhenDown,
     ) -> Result<Backend, String> {
-        let BackendOptions { address, port, mac, weight, state } = *options;
+        let BackendOptions { address, port, mac, weight, state, health, .. } = *options;
         let stays = if let ServicePort::One(port) = service_port { port } else { 0 };
         if address.is_none() && mac.is_none() {
             return Err("has neither an `address` nor a `mac`".into());
@@ -400,11 +426,8 @@ impl Backend {
         if mac == Some(Mac([0; 6])) {
             return Err("has a `mac` of zeroes, which is nobody's".into());
         }
-        if !(1..=WEIGHT_MAX).contains(&weight) {
-            return Err(format!(
-                "has the weight {weight}; it must be from 1 to {WEIGHT_MAX}; for no new flows \
-                 write `state = \"drain\"`"
-            ));
+        if weight > WEIGHT_MAX {
+            return Err(format!("has the weight {weight}; it may be 0, for no new flows, to {WEIGHT_MAX}"));
         }
         let what = What {
             addr: address.map_or(Addr::UNSPECIFIED, Addr::from),
@@ -422,13 +445,16 @@ impl Backend {
             edits.set_dst_mac(what.mac);
         }
         let id = hash_bytes(what.as_bytes(), service.hash()) as u32;
+        let is_failed = health == Health::Failed;
+        let is_down = is_failed || state == BackendState::Down;
         Ok(Backend {
             edits,
             what,
             id,
             weight,
             state,
-            kept_id: if state == BackendState::Down { u64::MAX } else { id.into() },
+            is_failed,
+            kept_id: if is_down && when_down != WhenDown::Stay { u64::MAX } else { id.into() },
         })
     }
 
@@ -438,7 +464,7 @@ impl Backend {
     }
 
     /// Whether flows that it has stay with it.
-    fn keeps_flows(&self) -> bool {
+    pub(super) fn keeps_flows(&self) -> bool {
         self.kept_id == u64::from(self.id)
     }
 
@@ -448,8 +474,13 @@ impl Backend {
         edits.append(&self.edits);
     }
 
+    /// Whether new flows may go there: hand and checks have to say so, both.
+    fn takes_flows(&self) -> bool {
+        self.state == BackendState::Active && !self.is_failed && self.weight > 0
+    }
+
     fn active_weight(&self) -> u64 {
-        if self.state == BackendState::Active { self.weight.into() } else { 0 }
+        if self.takes_flows() { self.weight.into() } else { 0 }
     }
 }
 
@@ -474,13 +505,13 @@ impl fmt::Display for What {
 fn maglev(backends: &[Backend]) -> Maglev {
     let candidates = (0..)
         .zip(backends)
-        .filter(|(_, backend)| backend.state == BackendState::Active)
+        .filter(|(_, backend)| backend.takes_flows())
         .map(|(index, backend)| Candidate { index, name: backend.what.as_bytes(), weight: backend.weight });
     Maglev::new(candidates.collect())
 }
 
 fn round_robin(backends: &[Backend]) -> RoundRobin {
-    let active = (0..).zip(backends).filter(|(_, backend)| backend.state == BackendState::Active);
+    let active = (0..).zip(backends).filter(|(_, backend)| backend.takes_flows());
     RoundRobin::new(&active.map(|(index, backend)| (index, backend.weight)).collect::<Vec<_>>())
 }
 

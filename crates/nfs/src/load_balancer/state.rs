@@ -147,6 +147,11 @@ fn of_word(word: u32) -> Addr {
 }
 
 #[inline]
+pub(super) fn hash_of_flow(flow: &FiveTuple) -> u64 {
+    hash_bytes(flow.as_bytes(), FLOW_HASH_SEED)
+}
+
+#[inline]
 pub(super) fn first_fragment(headers: &Headers) -> u8 {
     headers.marks.contains(Marks::FIRST_FRAGMENT).into()
 }
@@ -225,7 +230,7 @@ impl Meta {
 
     #[inline]
     pub(super) fn hash(&self) -> u64 {
-        hash_bytes(self.hashed().as_bytes(), FLOW_HASH_SEED)
+        hash_of_flow(&self.hashed())
     }
 
     #[inline]

@@ -11,6 +11,7 @@ use super::*;
 use crate::test_util::{function, ms, not_ip, option_error, tcp, tcp_v6, verdict_when_full};
 
 mod direct;
+mod down;
 mod icmp;
 mod maglev;
 mod options;
@@ -322,13 +323,11 @@ fn continued(options: &str, flow: &mut Option<State>, headers: &Headers) -> (Ver
 fn flows_keep_their_backend_when_the_list_changes() {
     let (a, b) = ("{ address = \"10.9.0.1\", port = 8080", "{ address = \"10.9.0.2\", port = 8080");
     let drained = "state = \"drain\" }";
-    let down = "state = \"down\" }";
     let lists = [
         // list afterwards; whether flows of 10.9.0.1 stay
         (format!("{b} }}, {a} }}"), true), // another order
         (format!("{{ address = \"10.9.0.7\" }}, {b} }}, {a}, weight = 9 }}"), true),
         (format!("{a}, {drained}, {b} }}"), true),
-        (format!("{a}, {down}, {b} }}"), false),
         (format!("{b} }}"), false),
         (format!("{b} }}, {{ address = \"10.9.0.1\", port = 8081 }}"), false), // another backend
     ];

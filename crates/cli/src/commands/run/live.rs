@@ -32,7 +32,9 @@ use super::opening;
 use super::options::{HostArg, OnDeathArg, Place, PollArg, RunArgs, SocketArg, TAP, Way};
 use super::record::{Recorded, names_interfaces};
 use crate::connections::Connections;
-use crate::control::{Changes, Control, Hangups, Subject, Unwritten, default_path, external};
+use crate::control::{
+    Changes, Checking, Control, Hangups, Health, Subject, Unwritten, default_path, external,
+};
 use crate::failure::{Failure, Failures};
 use crate::output::{Reports, check_outputs, plural, tell_format};
 use crate::progress::interruptible;
@@ -168,10 +170,12 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         guards_host,
         unwritten: unwritten.clone(),
         changes: Changes::default(),
+        health: Health::default(),
     });
     let _page = args.web.serve(page, telemetry.as_ref(), Some(Arc::clone(&subject) as _))?;
     let _control = Control::start_at(args.live.control.as_deref(), &subject)?;
     hangups.reload(Arc::clone(&subject));
+    let _checking = Checking::start(&subject);
     let cores = plural(plan.cores as u64, "core");
     let line = format!("{} runs, strategy {} on {cores}", chain.name, strategy.name());
     let pulses = ports.iter().map(LivePort::pulse).collect();

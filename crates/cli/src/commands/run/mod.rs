@@ -78,6 +78,7 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     let taken = [lines, packets_dropped, log, records].into_iter().flatten().find(|path| *path == "-");
     let tracer = Tracer::prepare(args)?;
     let reports = Reports::open(&inputs, args.out.as_deref().or(taken), args.json.as_deref())?;
+    args::tell_unchecked(&chain);
     let source = Source::open(&packets, args.speed)?;
     let per_second = args.drops.drops_per_second;
     let mut drops =

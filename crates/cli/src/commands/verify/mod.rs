@@ -59,6 +59,7 @@ pub struct VerifyArgs {
 
 pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let question = Question::of(args, registry)?;
+    args::tell_unchecked(&question.setting.chain);
     let inputs = [vec![args.chain.chain.as_path()], question.setting.packets.paths()].concat();
     let documents = [("--json", args.json.as_deref()), ("--report", args.report.as_deref())];
     let reports = Reports::open_documents(&inputs, &documents)?;

@@ -16,11 +16,7 @@ fn options_that_make_no_sense_are_refused() {
         ("{ address = \"192.0.2.1\" }", "number 1, that is the service itself"),
         ("{ address = \"0.0.0.0\" }", "has the address 0.0.0.0, which is nobody's"),
         (&format!("{{ {a}, port = 0 }}"), "has port 0; write a port from 1 to 65535"),
-        (
-            &format!("{{ {a}, weight = 0 }}"),
-            "has the weight 0; it must be from 1 to 1000; for no new flows write `state = \"drain\"`",
-        ),
-        (&format!("{{ {a}, weight = 1001 }}"), "has the weight 1001"),
+        (&format!("{{ {a}, weight = 1001 }}"), "has the weight 1001; it may be 0, for no new flows, to 1000"),
         (&format!("{{ {a} }}, {{ {a}, port = 80, weight = 2 }}"), "has the backend 10.9.0.1:80 twice"),
     ] {
         let error = option_error::<LoadBalancer>(&service(backends));

@@ -86,6 +86,7 @@ fn turns_are_for_active_backends_and_each_service_has_its_own() {
 fn live_flows_stay_when_backends_are_drained_or_removed() {
     let backend = |last, rest: &str| format!("{{ address = \"10.9.0.{last}\"{rest} }}");
     let [a, b, c] = [1, 2, 3].map(|last| backend(last, ""));
+    let moving = |list: &[String]| format!("when_down = \"move\"\n{}", with_round_robin(&list.join(", ")));
     for (list, stay) in [
         ([backend(1, ", state = \"drain\""), b.clone(), c.clone()], [true, true, true]),
         ([backend(1, ", state = \"down\""), b.clone(), c.clone()], [false, true, true]),
@@ -102,7 +103,7 @@ fn live_flows_stay_when_backends_are_drained_or_removed() {
             let begun = flow.unwrap();
             assert_eq!(u32::from(begun.backend), number);
             let packet = with_flags(ACK, client(number));
-            let (verdict, _, moved) = continued(&with_round_robin(&list.join(", ")), &mut flow, &packet);
+            let (verdict, _, moved) = continued(&moving(&list), &mut flow, &packet);
             assert_eq!((verdict, moved), (PASS, usize::from(!stay)), "{list:?}");
             assert_eq!(flow.unwrap().backend_id == begun.backend_id, stay, "{list:?}");
         }

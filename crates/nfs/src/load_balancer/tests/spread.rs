@@ -83,3 +83,31 @@ proptest! {
         }
     }
 }
+
+/// By addresses and protocol, what a client opens goes to one backend, whatever its ports and the service's; clients are spread.
+#[test]
+fn all_that_a_client_opens_goes_to_one_backend_by_the_3_tuple() {
+    let options = |hash: &str, policy: &str| {
+        let service = service(&backends(&[1; 9])).replace("port = 80\n", "port = \"any\"\n");
+        format!("hash = \"{hash}\"\npolicy = \"{policy}\"\n{service}")
+    };
+    let got = |hash: &str, policy: &str| {
+        let mut rig = rig(&options(hash, policy));
+        let of_client = |number: u32| {
+            let packets = (0..12).map(|port| {
+                let (src_port, dst_port) = (2_000 + port, if port % 2 == 0 { 80 } else { 443 });
+                rig.packet(0, &Headers { src_port, dst_port, ..client(number) });
+                backend(&rig)
+            });
+            packets.collect::<std::collections::BTreeSet<u8>>()
+        };
+        (0..40).map(of_client).collect::<Vec<_>>()
+    };
+    for policy in ["maglev", "random"] {
+        let by_three = got("3-tuple", policy);
+        assert!(by_three.iter().all(|backends| backends.len() == 1), "{policy}: {by_three:?}");
+        let all: std::collections::BTreeSet<u8> = by_three.into_iter().flatten().collect();
+        assert!(all.len() >= 7, "{policy}: {all:?}");
+        assert!(got("5-tuple", policy).iter().all(|backends| backends.len() > 3), "{policy}");
+    }
+}

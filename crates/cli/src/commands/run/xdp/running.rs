@@ -270,6 +270,9 @@ impl Controlled for Running {
             Request::Set { .. } | Request::Sets { .. } => {
                 not("sets are of functions of chains, and this is a program in P4")
             }
+            Request::Backend { .. } | Request::Backends { .. } => {
+                not("backends are of functions of chains, and this is a program in P4")
+            }
             Request::Trace { .. } => {
                 not("packets in the kernel are not traced: `paceline p4 run --trace` shows their way")
             }
