@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# ./x demo, soak, mice, scr-xdp and p4: whole runs, most of them in network namespaces of their own.
+# ./x demo, soak, mice, linux-differential, scr-xdp and p4: whole runs, most of them in network namespaces of their own.
 
 # --- demo --------------------------------------------------------------------------------------
 
@@ -42,6 +42,24 @@ x_mice() {
         tee "$build/x-mice.log" || fail "it FAILED, see above"
     ! grep -q '^skipped: ' "$build/x-mice.log" || fail "it was not done, see above"
     say "nothing lost, and TCP sent no more again than through the kernel, by 2% at most"
+}
+
+# --- beside Linux ------------------------------------------------------------------------------
+
+# The kernel forwards in a network namespace of the test's own, between two tun devices.
+x_linux_differential() { # [packets [seed]]
+    local packets=${1:-10000000} seed=${2:-1} number
+    for number in "$packets" "$seed"; do
+        [[ $number =~ ^[0-9]{1,12}$ ]] || fail "'$number' is no number; usage: ./x linux-differential [PACKETS] [SEED]"
+    done
+    [ "$(id -u)" = 0 ] || fail "network namespaces need root: sudo ./x linux-differential"
+    set_up
+    programs "the kernel's rules" "${namespaces[@]}" nft:nftables
+    shown env PACELINE_LINUX_PACKETS="$packets" PACELINE_LINUX_SEED="$seed" \
+        cargo test -p paceline --test program "${locked[@]}" -- --exact --nocapture linux::packets_fare_alike 2>&1 |
+        tee "$build/x-linux.log" || fail "they differ, see above: docs/linux.md says what is known to"
+    ! grep -q '^skipped: ' "$build/x-linux.log" || fail "it was not done, see above"
+    say "no difference among $packets packets that docs/linux.md does not explain"
 }
 
 # --- scr in the kernel -------------------------------------------------------------------------

@@ -62,6 +62,8 @@ mod iperf;
 mod jumbo;
 #[path = "../../live/tests/lab/mod.rs"]
 mod lab;
+#[path = "linux/mod.rs"]
+mod linux;
 #[path = "live.rs"]
 mod live;
 #[path = "looks.rs"]

@@ -107,7 +107,7 @@ fn unknown(list: &str, sources: &str) -> Vec<String> {
 #[test]
 fn long_tests_are_named_as_they_are() {
     let mut sources = String::new();
-    for folder in ["tests/tests", "crates/cli/tests", "crates/xdp/tests"] {
+    for folder in ["tests/tests", "crates/cli/tests", "crates/cli/tests/linux", "crates/xdp/tests"] {
         for entry in fs::read_dir(root().join(folder)).expect("a folder") {
             sources += &fs::read_to_string(entry.expect("an entry").path()).unwrap_or_default();
         }

@@ -55,7 +55,8 @@
 //!
 //! There are at most 10,000 rules, 100 sets and 1,000,000 prefixes in a set. Packets of a known connection cost the same however many
 //! rules there are: what the rules say of them is kept with the connection, once for each direction. Rules are asked for packets
-//! that begin a connection, for those that are dropped without one, for ICMP and for later fragments. The first that matches
+//! that begin a connection, for those that are dropped without one, for ICMP and for later fragments, and where a rule has FLAGS
+//! for TCP packets of a connection without an answer. The first that matches
 //! is found by bit vectors (Lakshman and Stiliadis, SIGCOMM 1998): some bits a rule, whatever the rules are. Rules whose tables
 //! would take more than 256 MiB are refused.
 //!
@@ -173,6 +174,8 @@ pub struct Firewall {
     timeouts: Timeouts,
     /// Whether an ACK begins a connection.
     picks_up: bool,
+    /// Whether a rule asks for TCP flags.
+    asks_for_flags: bool,
     when_full: PassOrDrop,
 }
 
@@ -208,8 +211,10 @@ impl NetworkFunction for Firewall {
     type Options = Options;
 
     fn new(options: Options) -> Result<Firewall, OptionError> {
+        let rules = Rules::new(&options)?;
         Ok(Firewall {
-            rules: Rules::new(&options)?,
+            asks_for_flags: rules.ask_for_flags(),
+            rules,
             tracking: options.tracking()?,
             timeouts: Timeouts::new(&options)?,
             picks_up: options.pick_up,
@@ -415,7 +420,9 @@ impl Firewall {
         let is_other = state.forget_rulings_of_others(self.rules.number);
         let is_from_outside = meta.packet.is_from_outside();
         let ruling = state.ruling(index, is_from_outside);
-        if ruling != Ruling::Open {
+        // Until there is an answer the flags of each packet count, and those of the first say nothing of the next.
+        let is_by_flags = index == OF_NEW && self.asks_for_flags && meta.protocol == protocol::TCP;
+        if ruling != Ruling::Open && !is_by_flags {
             return ruling.verdict();
         }
         let found = self.rules.judge(&meta.judged(of_rules));

@@ -179,6 +179,11 @@ impl Rule {
         self.is_from_outside.is_some()
     }
 
+    /// Whether it asks for TCP flags.
+    pub(super) fn asks_for_flags(&self) -> bool {
+        self.flags.is_some()
+    }
+
     /// The rule that `text` says, or what is wrong with it, to follow its name in a sentence.
     pub(super) fn parse(text: &str, sets: &Sets) -> Result<Rule, String> {
         let mut words: Words<'_> = text.split_whitespace().peekable();

@@ -151,6 +151,11 @@ impl Rules {
         self.list.iter().any(Rule::asks_for_side)
     }
 
+    /// Whether a rule asks for TCP flags.
+    pub(super) fn ask_for_flags(&self) -> bool {
+        self.list.iter().any(Rule::asks_for_flags)
+    }
+
     /// How many they are with the default.
     pub(super) fn len(&self) -> usize {
         self.texts.len() + 1

@@ -113,8 +113,8 @@ fn golden() {
         (400_000, back(with_flags(ACK, tcp(1))), PASS, 1),
         (400_001, with_flags(FIN, tcp(1)), PASS, 1),
         (400_002, back(with_flags(RST, tcp(1))), PASS, 1),
-        (400_003, with_flags(SYN, tcp(1)), PASS, 1), // anew
-        (400_004, with_flags(RST, tcp(1)), PASS, 0), // which nobody has answered
+        (400_003, with_flags(SYN, tcp(1)), PASS, 1),    // anew
+        (400_004, with_flags(RST, tcp(1)), DEFAULT, 0), // nobody has answered: it is new, and no SYN
         (400_005, back(with_flags(ACK, tcp(1))), DEFAULT, 0),
     ];
     for (number, (time_s, packet, verdict, connections)) in (0..).zip(steps) {
