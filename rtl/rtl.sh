@@ -238,7 +238,9 @@ several_functions() {
     local functions=(rtl/tests/functions.p4 --stages 8) mixed=("$out/mixed.p4" --stages 8 "${small[@]}")
     pipeline functions "" "${functions[@]}" || return
     held functions captures/edge.pcap --check --pacing every-cycle "${functions[@]}" || failed=1
-    held functions "$out/few.pcap" --check --pacing every-cycle "${functions[@]}" || failed=1
+    # Its 40 keys of `ports` are more than the 32 entries: which of them a full table takes depends on when packets come, so that the
+    # interpreter may have others.
+    held functions "$out/few.pcap" --pacing every-cycle "${functions[@]}" || failed=1
     functions+=("${small[@]}")
     pipeline full "" "${functions[@]}" || return
     held full "$out/few.pcap" --check --pacing every-cycle "${functions[@]}" || failed=1

@@ -111,6 +111,9 @@ pub struct Stuck {
 /// With the pipelines empty for so long, nothing is on its way anywhere: a ring has at most 32 nodes.
 const QUIET_CYCLES: u64 = 64;
 
+/// The port of a pipeline: its packets, with their numbers.
+type DealtPort<Phv, Arrivals> = Port<(u64, Phv), Dealt<Phv, Arrivals>>;
+
 /// What packets go through.
 struct Pipeline {
     segments: Vec<Segment>,
@@ -187,10 +190,7 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
 
     /// Packets that are due wait before the first stages.
     #[inline]
-    fn arrive<I: Iterator<Item = Arrival<P::Phv>>>(
-        &mut self,
-        ports: &mut [Port<(u64, P::Phv), Dealt<P::Phv, I>>],
-    ) {
+    fn arrive<I: Iterator<Item = Arrival<P::Phv>>>(&mut self, ports: &mut [DealtPort<P::Phv, I>]) {
         for (pipeline, port) in self.pipelines.iter_mut().zip(ports) {
             if pipeline.arrived.is_some() || port.due().is_none_or(|due| due > self.cycle) {
                 continue;
