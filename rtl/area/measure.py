@@ -8,6 +8,9 @@ usage: measure.py OUT SECONDS DESIGN...
 
 An LFE5U-85F of speed grade 8 (83,640 LUT4, as many flip-flops, 208 block RAMs of 18 Kib). The seed is 1. A design has no pins here, so the
 clock is that of paths from flip-flop to flip-flop, without those from its inputs and to its outputs. Without nextpnr there is no clock.
+Without `-nowidelut` rings of 16, 32, 64 and 128 rows take more LUT4, 5,931, 15,327, 15,833 and 52,657. What grows with rows in registers is the
+multiplexer from prefix to bus; rows in RAM have two registers of a beat's width, the shift of an item to its place, and what Yosys puts around
+an ECP5's block RAM so that it reads what was there before a write (`emulate_read_first` in its log).
 Depth is the longest row of look-up tables and cells of carry chains, two bits each, before anything is placed; and that of look-up tables alone.
 """
 

@@ -4,6 +4,7 @@ package rapid_program;
 `ifdef LONG_SPAN
   // A second function behind it, of which a node of the first one hears what its schedulers say.
   localparam int STAGES = 5;
+  localparam int NODES = 5;
   localparam int FUNCTIONS = 2;
   localparam logic [63:0] READ = {32'd3, 32'd0};
   localparam logic [63:0] WRITE = {32'd4, 32'd2};
@@ -19,6 +20,7 @@ package rapid_program;
   localparam logic [63:0] OWN_VALUE_BITS = {32'd3, 32'd3};
 `else
   localparam int STAGES = 2;
+  localparam int NODES = 2;
   localparam int FUNCTIONS = 1;
   localparam logic [31:0] READ = 32'd0;
   localparam logic [31:0] WRITE = 32'd1;
@@ -34,6 +36,7 @@ package rapid_program;
   localparam logic [31:0] OWN_KEY_BITS = 32'd1;
   localparam logic [31:0] OWN_VALUE_BITS = 32'd3;
 `endif
+  localparam int PIPELINES = 1;
   localparam int STAGE_CYCLES = 1;
   localparam int FLOWS = 1;
   localparam int RB = 2;

@@ -5,7 +5,7 @@
 // What schedulers say is never delayed: each function has a lane for it. In a cycle in which a node sends none of that it sends
 // a packet: of those from the ring first, then of its stage's. One that has packets waiting passes no heartbeat on.
 module ring_node #(
-    // Which, from 0; one for each stage.
+    // Which, from 0; one for each stage of each pipeline.
     parameter int NODE = 0
 ) (
     input  wire                       clk,

@@ -23,7 +23,7 @@ module span #(
     output rapid_program::writeback_t handed_over,
     output rapid_program::control_t   said,
     // Nodes of the ring in which packets wait.
-    input  wire [rapid_program::STAGES-1:0] is_waiting,
+    input  wire [rapid_program::NODES-1:0] is_waiting,
 
     // Packets lost in this cycle, by `place`, or 0: no room in RB, in PB, in dTable.
     output wire [31:0]                lost_rb,

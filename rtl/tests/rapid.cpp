@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -93,6 +94,7 @@ class Harness {
         packet_ = 35 + key_ + state_ + parameter("PHV_BITS");
         control_ = 6 + 6 * key_;
         functions_ = parameter("FUNCTIONS");
+        pipelines_ = parameter("PIPELINES");
         if (phv_ != parameter("PHV_BITS")) fail("the trace is of another program: its header vectors have other bits");
         top_.resetn = 0;
         top_.s_valid = 0;
@@ -106,6 +108,7 @@ class Harness {
             if (line[0] != '@') fail("the trace has no cycle here: " + line);
             cycle_ = std::strtoull(line.c_str() + 2, nullptr, 10);
             std::map<std::string, Numbers> events;
+            left_.clear();
             for (line = next(); !line.empty() && line[0] != '@'; line = next()) take(line, events);
             drive();
             top_.clk = 0;
@@ -132,9 +135,11 @@ class Harness {
     std::map<std::string, Signal> signals_;
     // First bit and bits of each word of a header vector.
     std::vector<unsigned> at_, widths_;
-    unsigned phv_ = 0, key_ = 0, state_ = 0, packet_ = 0, control_ = 0, functions_ = 0;
+    unsigned phv_ = 0, key_ = 0, state_ = 0, packet_ = 0, control_ = 0, functions_ = 0, pipelines_ = 0;
     uint64_t cycle_ = 0, cycles_ = 0, packets_ = 0, out_ = 0, lost_ = 0, delayed_ = 0;
     std::map<unsigned, uint64_t> writebacks_;
+    // What leaves the pipelines in this cycle in the model.
+    std::vector<Numbers> left_;
     // Whether in this cycle a packet waits in a ring node for more than its turn.
     bool waiting_ = false;
 
@@ -165,22 +170,35 @@ class Harness {
             if (name == "lost" && numbers.size() == 1) cause = word;
             else numbers.push_back(std::strtoull(word.c_str(), nullptr, 16));
         }
-        if (name == "left") events[name] = numbers;
+        if (name == "left") left_.push_back(numbers);
         else if (name == "lost") events[cause].push_back(numbers.at(0));
         else expected_[name] = numbers;
     }
 
     void drive() {
-        uint64_t place = expected_["port"].at(0);
-        top_.s_valid = place != 0;
-        top_.s_place = static_cast<uint32_t>(place);
-        Numbers &phv = expected_["port.phv"];
-        auto *bits = reinterpret_cast<uint8_t *>(&top_.s_phv);
-        std::fill(bits, bits + sizeof top_.s_phv, 0);
-        packets_ += place != 0;
-        for (size_t i = 0; i < phv.size(); i++)
-            for (unsigned bit = 0; bit < widths_[i]; bit++)
-                bits[(at_[i] + bit) / 8] |= static_cast<uint8_t>((phv[i] >> bit & 1) << (at_[i] + bit) % 8);
+        clear(top_.s_valid), clear(top_.s_place), clear(top_.s_phv);
+        for (unsigned pipeline = 0; pipeline < pipelines_; pipeline++) {
+            std::string name = "port." + std::to_string(pipeline);
+            uint64_t place = expected_[name].at(0);
+            put(top_.s_valid, pipeline, 1, place != 0);
+            put(top_.s_place, 32 * pipeline, 32, place);
+            Numbers &phv = expected_[name + ".phv"];
+            packets_ += place != 0;
+            for (size_t i = 0; i < phv.size(); i++) put(top_.s_phv, phv_ * pipeline + at_[i], widths_[i], phv[i]);
+        }
+    }
+    // Bits of a pin, however wide Verilator has it.
+    template <typename Pin> static void clear(Pin &pin) { std::memset(&pin, 0, sizeof pin); }
+    template <typename Pin> static void put(Pin &pin, unsigned at, unsigned width, uint64_t value) {
+        auto *bytes = reinterpret_cast<uint8_t *>(&pin);
+        for (unsigned bit = 0; bit < width; bit++)
+            bytes[(at + bit) / 8] |= static_cast<uint8_t>((value >> bit & 1) << (at + bit) % 8);
+    }
+    template <typename Pin> static uint64_t get(const Pin &pin, unsigned at, unsigned width) {
+        const auto *bytes = reinterpret_cast<const uint8_t *>(&pin);
+        uint64_t value = 0;
+        for (unsigned bit = 0; bit < width; bit++) value |= uint64_t(bytes[(at + bit) / 8] >> (at + bit) % 8 & 1) << bit;
+        return value;
     }
 
     const Signal &signal(const std::string &scope, const std::string &name) {
@@ -188,7 +206,7 @@ class Harness {
         if (found == signals_.end()) found = signals_.emplace(scope + "." + name, Signal(scope, name)).first;
         return found->second;
     }
-    // A packet as bits: its place, or 0; and its header vector.
+    // A packet as bits: its number, or 0; and its header vector.
     uint64_t place(const Signal &signal, size_t element, bool is_there = false) const {
         return is_there || signal.bits(packet_ - 1, 1, element) ? signal.bits(packet_ - 33, 32, element) : 0;
     }
@@ -220,7 +238,7 @@ class Harness {
     }
 
     void compare_registers() {
-        for (unsigned stage = 0; stage < parameter("STAGES"); stage++) {
+        for (unsigned stage = 0; stage < parameter("NODES"); stage++) {
             const Signal &held = signal(".g_stage[" + std::to_string(stage) + "].stage", "held");
             Numbers places;
             for (unsigned i = 0; i < parameter("STAGE_CYCLES"); i++) places.push_back(place(held, i));
@@ -228,7 +246,7 @@ class Harness {
             equal(name, places);
             equal(name + ".phv", places[0] ? words(held, 0) : Numbers());
         }
-        for (unsigned node = 0; node < parameter("STAGES"); node++) compare_node(node);
+        for (unsigned node = 0; node < parameter("NODES"); node++) compare_node(node);
         Numbers beats = expected_["beats"], found;
         for (unsigned f = 0; f < functions_; f++) {
             beats.at(f) &= (uint64_t(4) << (parameter("WRITE", f) - parameter("READ", f) + 1)) - 1;
@@ -371,19 +389,15 @@ class Harness {
     }
 
     void compare_events(std::map<std::string, Numbers> &events) {
-        Numbers left;
-        if (top_.m_valid) {
-            left = {top_.m_place};
-            const auto *bits = reinterpret_cast<const uint8_t *>(&top_.m_phv);
-            for (size_t i = 0; i < at_.size(); i++) {
-                uint64_t value = 0;
-                for (unsigned bit = 0; bit < widths_[i]; bit++)
-                    value |= uint64_t(bits[(at_[i] + bit) / 8] >> (at_[i] + bit) % 8 & 1) << bit;
-                left.push_back(value);
-            }
-            out_++;
+        std::vector<Numbers> left;
+        for (unsigned pipeline = 0; pipeline < pipelines_; pipeline++) {
+            if (!get(top_.m_valid, pipeline, 1)) continue;
+            left.push_back({get(top_.m_place, 32 * pipeline, 32)});
+            for (size_t i = 0; i < at_.size(); i++) left.back().push_back(get(top_.m_phv, phv_ * pipeline + at_[i], widths_[i]));
         }
-        if (left != events["left"]) differs("what leaves", events["left"], left);
+        out_ += left.size();
+        Numbers wanted_left = side_by_side(left_), found_left = side_by_side(left);
+        if (found_left != wanted_left) differs("what leaves", wanted_left, found_left);
         const std::pair<const char *, const char *> lost[] = {{"ring_buffer_full", "lost_ring"},
                                                               {"resubmitted_buffer_full", "lost_rb"},
                                                               {"phv_buffer_full", "lost_pb"},

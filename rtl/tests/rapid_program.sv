@@ -6,9 +6,13 @@
 // verilator lint_off UNSIGNED
 // verilator lint_off CMPCONST
 package rapid_program;
-  // Stages of the pipeline.
+  // Pipelines that share the ring.
+  localparam int PIPELINES = 1;
+  // Stages of each.
   localparam int STAGES = 6;
-  // Registers of each.
+  // Nodes of the ring: those of the first one's stages, and so on.
+  localparam int NODES = 6;
+  // Registers of a stage.
   localparam int STAGE_CYCLES = 18;
   // Functions, in the order in which packets come to them.
   localparam int FUNCTIONS = 1;
@@ -34,9 +38,9 @@ package rapid_program;
   localparam int PHV_BITS = 311;
 
   // For each function 32 bits, the first one's the lowest.
-  // The stage at whose entry a state is read, from 0.
+  // The node of the stage at whose entry a state is read, from 0.
   localparam logic [31:0] READ = {32'd1};
-  // The stage at whose exit it is written.
+  // That of the stage at whose exit it is written.
   localparam logic [31:0] WRITE = {32'd3};
   // 1: WEAK.
   localparam logic [31:0] IS_WEAK = {32'd0};
@@ -57,7 +61,7 @@ package rapid_program;
   // Bits of a state's values.
   localparam logic [31:0] OWN_VALUE_BITS = {32'd24};
 
-  // For each stage 32 bits: in whose span it is; 0 where in none.
+  // For each node 32 bits: in whose span it is; 0 where in none.
   localparam logic [191:0] FUNCTION_OF = {32'd0, 32'd0, 32'd0, 32'd0, 32'd0, 32'd0};
 
   typedef logic [39:0] key_t;

@@ -10,6 +10,24 @@ fn emulate(program: &str, options: &[&str]) -> std::process::Output {
     paceline(&words)
 }
 
+/// Packets of two ports go through two pipelines on one ring, each with states of its own.
+#[test]
+fn pipelines_share_a_ring() {
+    let ports = ["--port-of", "192.0.2.0/24=1", "--pipelines", "2"];
+    let run = emulate(KNOCKING, &[&CAPTURE[..], &ports, &["--check", "--json", "-"]].concat());
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    let found = json(&run);
+    assert_eq!(found["packets_in"], found["check"]["packets"]);
+    assert!(found["occupancy_max"]["ring.3.from_ring"].is_u64(), "{found}");
+    let refused = emulate(KNOCKING, &[&CAPTURE[..], &ports, &["--model", "blocking"]].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        stderr(&refused).contains("blocking has no ring that pipelines could share"),
+        "{}",
+        stderr(&refused)
+    );
+}
+
 #[test]
 fn a_program_runs_and_is_checked() {
     let folder = Folder::new("emulate");

@@ -10,7 +10,9 @@ use crate::state::StateTable;
 pub struct Function {
     /// Number of the table.
     pub table: usize,
-    /// What the program says of the table.
+    /// Its number in the program, which each pipeline runs.
+    pub in_program: usize,
+    /// What the program says of the table, with the stages of this chip.
     pub spec: TableSpec,
 }
 
@@ -28,6 +30,8 @@ pub enum Atoms {
 struct Atom {
     /// Number of the table.
     table: usize,
+    /// Its number in the program.
+    in_program: usize,
     /// That which has the memory: itself, unless it is a second port.
     memory: usize,
     is_written: bool,
@@ -39,8 +43,10 @@ pub struct Chip<P: Program> {
     pub program: P,
     /// Packets inside.
     pub pool: Pool<P::Phv, P::State>,
-    /// One for each table of the program.
+    /// One for each table of the program, and so on for each pipeline.
     pub tables: Vec<StateTable<P::State>>,
+    /// What the program says of each, with the stages of this chip.
+    pub specs: Vec<TableSpec>,
     /// Functions, by the stage where they are read.
     pub functions: Vec<Function>,
     /// What happened so far.
@@ -52,33 +58,71 @@ pub struct Chip<P: Program> {
     /// A bit for each stage that has any of these.
     stages_with_atoms: u32,
     atoms_are: Atoms,
-    program_stages: usize,
+    /// By stage, which of the program's it is; none behind the last.
+    program_stage: Vec<Option<usize>>,
+}
+
+/// A table of the program as it is in one of so many pipelines, each of so many stages and tables.
+fn in_pipeline(
+    spec: &TableSpec,
+    pipeline: usize,
+    pipelines: usize,
+    stages: usize,
+    tables: usize,
+) -> TableSpec {
+    let name = match pipelines {
+        1 => spec.name.clone(),
+        _ => format!("{}[{pipeline}]", spec.name),
+    };
+    TableSpec {
+        name,
+        read_stage: spec.read_stage + pipeline * stages,
+        write_stage: spec.write_stage + pipeline * stages,
+        port_of: spec.port_of.map(|memory| memory + pipeline * tables),
+        ..spec.clone()
+    }
 }
 
 impl<P: Program> Chip<P> {
-    /// A chip of `stages` stages, with the tables for which `is_function` says so behind schedulers.
+    /// A chip of pipelines of `stages` stages, one behind the other in its numbers, with the tables for which
+    /// `is_function` says so behind schedulers.
     pub fn new(
         program: P,
+        pipelines: usize,
         stages: usize,
         atoms_are: Atoms,
         is_function: impl Fn(&TableSpec) -> bool,
     ) -> Chip<P> {
-        let specs = program.tables();
+        let program_tables = program.tables().len();
+        let of_pipeline = |pipeline| {
+            let of_program = program.tables().iter();
+            of_program.map(move |spec| in_pipeline(spec, pipeline, pipelines, stages, program_tables))
+        };
+        let specs: Vec<TableSpec> = (0..pipelines).flat_map(of_pipeline).collect();
         let mut tables: Vec<StateTable<P::State>> = specs
             .iter()
             .map(|spec| StateTable::new(if spec.port_of.is_some() { 0 } else { spec.size }))
             .collect();
         for (number, table) in tables.iter_mut().enumerate() {
-            program.entries(number).into_iter().for_each(|(key, state)| table.set(key, state));
+            program
+                .entries(number % program_tables)
+                .into_iter()
+                .for_each(|(key, state)| table.set(key, state));
         }
-        let mut atoms = vec![Vec::new(); stages];
+        let mut atoms = vec![Vec::new(); pipelines * stages];
         let mut functions = Vec::new();
         for (table, spec) in specs.iter().enumerate() {
+            let in_program = table % program_tables;
             match is_function(spec) {
-                true => functions.push(Function { table, spec: spec.clone() }),
+                true => functions.push(Function { table, in_program, spec: spec.clone() }),
                 false => {
                     let memory = spec.port_of.unwrap_or(table);
-                    atoms[spec.read_stage].push(Atom { table, memory, is_written: spec.is_written });
+                    atoms[spec.read_stage].push(Atom {
+                        table,
+                        in_program,
+                        memory,
+                        is_written: spec.is_written,
+                    });
                 }
             }
         }
@@ -88,18 +132,21 @@ impl<P: Program> Chip<P> {
             .zip(0..)
             .fold(0, |bits, (tables, stage)| bits | u32::from(!tables.is_empty()) << stage);
         let program_stages = program.stages();
+        let program_stage = |stage: usize| Some(stage % stages).filter(|stage| *stage < program_stages);
+        let program_stage = (0..pipelines * stages).map(program_stage).collect();
         let (pool, lost) = (Pool::new(0), Vec::with_capacity(256));
         Chip {
             program,
             pool,
             tables,
+            specs,
             functions,
             stats: Stats::default(),
             lost,
             atoms,
             stages_with_atoms,
             atoms_are,
-            program_stages,
+            program_stage,
         }
     }
 
@@ -134,7 +181,7 @@ impl<P: Program> Chip<P> {
     /// The key that the packet has in a function, if it uses that.
     #[inline]
     pub fn key(&self, function: usize, packet: Handle) -> Option<u64> {
-        self.program.key(self.functions[function].table, &self.pool.get(packet).phv)
+        self.program.key(self.functions[function].in_program, &self.pool.get(packet).phv)
     }
 
     /// The hash module before a function: finds the packet's key, and keeps it with the packet.
@@ -150,10 +197,10 @@ impl<P: Program> Chip<P> {
     /// Reads the packet's state at the entry of a function.
     #[inline]
     pub fn read_state(&mut self, function: usize, packet: Handle) {
-        let table = self.functions[function].table;
+        let Function { table, in_program, .. } = self.functions[function];
         let packet = self.pool.get_mut(packet);
         packet.read = self.tables[table].get(packet.key);
-        self.program.read(table, &packet.read, &mut packet.phv);
+        self.program.read(in_program, &packet.read, &mut packet.phv);
     }
 
     /// The packet leaves a function with a new state, which is written.
@@ -166,40 +213,38 @@ impl<P: Program> Chip<P> {
     #[inline]
     pub fn new_state(&self, function: usize, packet: Handle) -> Option<P::State> {
         let packet = self.pool.get(packet);
-        let new = self.program.write(self.functions[function].table, &packet.phv)?;
+        let new = self.program.write(self.functions[function].in_program, &packet.phv)?;
         (new != packet.read).then_some(new)
     }
 
     /// A stage does its work on a packet that enters it.
     #[inline]
     pub fn enter(&mut self, stage: usize, packet: Handle) {
-        if stage >= self.program_stages {
-            return;
-        }
+        let Some(step) = self.program_stage[stage] else { return };
         if self.stages_with_atoms >> stage & 1 == 0 {
-            return self.program.step(stage, &mut self.pool.get_mut(packet).phv);
+            return self.program.step(step, &mut self.pool.get_mut(packet).phv);
         }
-        self.enter_with_atoms(stage, packet);
+        self.enter_with_atoms(stage, step, packet);
     }
 
     /// A stage with tables does its work on a packet that enters it. A packet that was sent back has passed those
     /// already that packets write: it keeps what it read then, and they are not written twice. All are read before
     /// one is written.
-    fn enter_with_atoms(&mut self, stage: usize, packet: Handle) {
+    fn enter_with_atoms(&mut self, stage: usize, step: usize, packet: Handle) {
         let Packet { phv, atoms_done, changed, .. } = self.pool.get_mut(packet);
-        for &Atom { table, memory, .. } in &self.atoms[stage] {
+        for &Atom { table, in_program, memory, .. } in &self.atoms[stage] {
             if *atoms_done >> table & 1 == 0
-                && let Some(key) = self.program.key(table, phv)
+                && let Some(key) = self.program.key(in_program, phv)
             {
-                self.program.read(table, &self.tables[memory].get(key), phv);
+                self.program.read(in_program, &self.tables[memory].get(key), phv);
             }
         }
-        self.program.step(stage, phv);
-        for &Atom { table, is_written, .. } in &self.atoms[stage] {
+        self.program.step(step, phv);
+        for &Atom { table, in_program, is_written, .. } in &self.atoms[stage] {
             if *atoms_done >> table & 1 == 0
                 && self.atoms_are == Atoms::Update
-                && let Some(key) = self.program.key(table, phv)
-                && let Some(new) = self.program.write(table, phv)
+                && let Some(key) = self.program.key(in_program, phv)
+                && let Some(new) = self.program.write(in_program, phv)
                 && new != self.tables[table].get(key)
             {
                 self.tables[table].set(key, new);

@@ -21,7 +21,7 @@ pub struct Outcome<State> {
     pub report: Report,
     /// Cycles from arrival to departure of the packets that came out, to three digits.
     pub latency: Histogram<u64>,
-    /// What each table of the program holds, by key.
+    /// What each table of the program holds, by key; with several pipelines all of the first one's, and so on.
     pub tables: Vec<BTreeMap<u64, State>>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn emulate_with<P: Program, F: Faults>(
 ) -> Result<Outcome<P::State>, EmulateError> {
     let setup = Setup::check(&program, model, options)?;
     let atoms = if *model == Model::Pisa { Atoms::ReadOnly } else { Atoms::Update };
-    let chip = Chip::new(program, setup.stages, atoms, |table| model.is_function(table));
+    let chip = Chip::new(program, setup.pipelines, setup.stages, atoms, |table| model.is_function(table));
     let arrivals = arrivals.into_iter();
     let functions = chip.functions.len();
     match model {

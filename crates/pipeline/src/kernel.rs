@@ -10,6 +10,7 @@ use std::time::Instant;
 use thiserror::Error;
 
 use crate::chip::Chip;
+use crate::deal::{Dealt, deal};
 use crate::options::{Options, Setup};
 use crate::packets::{Handle, Packet};
 use crate::port::{Arrival, Port};
@@ -107,20 +108,28 @@ pub struct Stuck {
     pub patience_cycles: u64,
 }
 
-/// With the pipeline empty for so long, nothing is on its way anywhere: a ring has at most 16 nodes.
+/// With the pipelines empty for so long, nothing is on its way anywhere: a ring has at most 32 nodes.
 const QUIET_CYCLES: u64 = 64;
 
-/// A pipeline and its traffic.
+/// The port of a pipeline: its packets, with their numbers.
+type DealtPort<Phv, Arrivals> = Port<(u64, Phv), Dealt<Phv, Arrivals>>;
+
+/// What packets go through.
+struct Pipeline {
+    segments: Vec<Segment>,
+    /// The packet that has arrived and waits for the first stage.
+    arrived: Handle,
+}
+
+/// Pipelines and their traffic.
 pub(crate) struct Kernel<P: Program, S> {
     pub chip: Chip<P>,
     pub scheme: S,
-    segments: Vec<Segment>,
+    pipelines: Vec<Pipeline>,
     options: Options,
     model: &'static str,
     cycle: u64,
     simulated: u64,
-    /// The packet that has arrived and waits for the first stage.
-    arrived: Handle,
     last_departure: u64,
     /// When a packet last came or went.
     last_progress: u64,
@@ -130,18 +139,21 @@ pub(crate) struct Kernel<P: Program, S> {
 
 impl<P: Program, S: Scheme<P>> Kernel<P, S> {
     pub fn new(mut chip: Chip<P>, scheme: S, setup: &Setup, options: &Options, model: &'static str) -> Self {
-        let segments = segments(&chip, setup.stages, setup.stage_cycles);
-        let registers: usize = segments.iter().map(Segment::cycles).sum();
-        chip.pool = crate::packets::Pool::new(registers + scheme.places() + 1);
+        let pipeline = |number| {
+            let stages = number * setup.stages..(number + 1) * setup.stages;
+            Pipeline { segments: segments(&chip, stages, setup.stage_cycles), arrived: Handle::NONE }
+        };
+        let pipelines: Vec<Pipeline> = (0..setup.pipelines).map(pipeline).collect();
+        let registers: usize = held_by(&pipelines).map(Segment::cycles).sum();
+        chip.pool = crate::packets::Pool::new(registers + scheme.places() + setup.pipelines);
         Kernel {
             chip,
             scheme,
-            segments,
+            pipelines,
             options: options.clone(),
             model,
             cycle: 0,
             simulated: 0,
-            arrived: Handle::NONE,
             last_departure: 0,
             last_progress: 0,
             shown_writebacks: None,
@@ -155,12 +167,14 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
         observer: &mut impl Observer<P::Phv, P::State>,
     ) -> Result<Report, Stuck> {
         let start = Instant::now();
-        let mut port = Port::new(self.options.line, arrivals);
+        let (dealt, first_ns) = deal(arrivals, self.pipelines.len());
+        let port = |source| Port::new(self.options.line, first_ns, source);
+        let mut ports: Vec<_> = dealt.into_iter().map(port).collect();
         loop {
-            self.arrive(&mut port);
+            self.arrive(&mut ports);
             self.one_cycle(observer);
             if self.chip.pool.len() == 0 {
-                match port.due() {
+                match ports.iter().filter_map(Port::due).min() {
                     Some(due) => self.wait(due),
                     None if self.scheme.is_idle() => break,
                     None => {}
@@ -170,19 +184,22 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
                 return Err(self.stuck());
             }
         }
-        Ok(self.report(start.elapsed().as_secs_f64(), port.line_cycles()))
+        let line_cycles = ports.iter().map(Port::line_cycles).fold(0.0, f64::max);
+        Ok(self.report(start.elapsed().as_secs_f64(), line_cycles))
     }
 
-    /// A packet that is due waits before the first stage.
+    /// Packets that are due wait before the first stages.
     #[inline]
-    fn arrive(&mut self, port: &mut Port<P::Phv, impl Iterator<Item = Arrival<P::Phv>>>) {
-        if self.arrived.is_some() || port.due().is_none_or(|due| due > self.cycle) {
-            return;
-        }
-        if let Some(phv) = port.take(self.cycle) {
-            self.arrived = self.chip.insert(phv, self.chip.stats.packets_in, self.cycle);
-            self.chip.stats.packets_in += 1;
-            self.last_progress = self.cycle;
+    fn arrive<I: Iterator<Item = Arrival<P::Phv>>>(&mut self, ports: &mut [DealtPort<P::Phv, I>]) {
+        for (pipeline, port) in self.pipelines.iter_mut().zip(ports) {
+            if pipeline.arrived.is_some() || port.due().is_none_or(|due| due > self.cycle) {
+                continue;
+            }
+            if let Some((number, phv)) = port.take(self.cycle) {
+                pipeline.arrived = self.chip.insert(phv, number, self.cycle);
+                self.chip.stats.packets_in += 1;
+                self.last_progress = self.cycle;
+            }
         }
     }
 
@@ -205,17 +222,25 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
         self.simulated += 1;
     }
 
-    /// All segments advance, from the last one on, up to one that cannot.
+    /// All segments of each pipeline advance, from the last one on, up to one that cannot.
     #[inline]
     fn advance(&mut self, observer: &mut impl Observer<P::Phv, P::State>) {
-        let Kernel { chip, scheme, segments, .. } = self;
         if is_busy(self.cycle, &self.options) {
-            chip.stats.stalls += 1;
+            self.chip.stats.stalls += self.pipelines.len() as u64;
             return;
         }
+        for pipeline in 0..self.pipelines.len() {
+            self.advance_pipeline(pipeline, observer);
+        }
+    }
+
+    #[inline]
+    fn advance_pipeline(&mut self, pipeline: usize, observer: &mut impl Observer<P::Phv, P::State>) {
+        let Kernel { chip, scheme, pipelines, .. } = self;
+        let Pipeline { segments, arrived } = &mut pipelines[pipeline];
         for into in (0..=segments.len()).rev() {
             let from = into.checked_sub(1);
-            let packet = from.map_or(self.arrived, |from| segments[from].leaving());
+            let packet = from.map_or(*arrived, |from| segments[from].leaving());
             let behind = from.and_then(|from| segments[from].function);
             let before = segments.get(into).and_then(|segment| segment.function);
             let goes = packet.is_none()
@@ -245,7 +270,7 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
                 return;
             }
         }
-        self.arrived = Handle::NONE;
+        *arrived = Handle::NONE;
     }
 
     /// In an empty pipeline, goes on to when the next packet is due.
@@ -268,11 +293,13 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
 
     fn look(&self) -> Snapshot {
         let mut snapshot = Snapshot::new(self.cycle);
-        for (stage, packets) in self.segments.iter().flat_map(Segment::held) {
+        for (stage, packets) in held_by(&self.pipelines).flat_map(Segment::held) {
             snapshot.stage(stage, packets.into_iter().map(|handle| self.number(handle)).collect());
         }
-        if self.arrived.is_some() {
-            snapshot.buffer("port", [self.chip.pool.get(self.arrived).number]);
+        let arrived = self.pipelines.iter().filter_map(|pipeline| self.number(pipeline.arrived));
+        let arrived: Vec<u64> = arrived.collect();
+        if !arrived.is_empty() {
+            snapshot.buffer("port", arrived);
         }
         self.scheme.snapshot(&self.chip, &mut snapshot);
         snapshot
@@ -280,13 +307,15 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
 
     fn registers(&mut self) -> Registers {
         let mut registers = Registers { cycle: self.cycle, ..Registers::default() };
-        let Kernel { chip, scheme, segments, shown_writebacks, arrived, .. } = self;
+        let Kernel { chip, scheme, pipelines, shown_writebacks, .. } = self;
         let place = |packet: Handle| if packet.is_some() { chip.pool.get(packet).number + 1 } else { 0 };
         let phv = |packet: Handle| packet.is_some().then(|| chip.pool.get(packet).phv);
         let words = |packet: Handle| phv(packet).map_or(Vec::new(), |phv| phv.as_ref().to_vec());
-        registers.put("port", [place(*arrived)]);
-        registers.put("port.phv", words(*arrived));
-        for (stage, packets) in segments.iter().flat_map(Segment::held) {
+        for (number, pipeline) in pipelines.iter().enumerate() {
+            registers.put(format!("port.{number}"), [place(pipeline.arrived)]);
+            registers.put(format!("port.{number}.phv"), words(pipeline.arrived));
+        }
+        for (stage, packets) in held_by(pipelines).flat_map(Segment::held) {
             registers.put(format!("stage.{stage}.phv"), words(packets[0]));
             registers.put(format!("stage.{stage}"), packets.into_iter().map(place));
         }
@@ -295,7 +324,7 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
             for (number, function) in chip.functions.iter().enumerate() {
                 let table = &chip.tables[function.table];
                 let words = |(key, state): (u64, P::State)| {
-                    std::iter::once(key).chain(chip.program.state_words(function.table, &state))
+                    std::iter::once(key).chain(chip.program.state_words(function.in_program, &state))
                 };
                 registers.put(format!("{number}.table"), table.contents().into_iter().flat_map(words));
                 registers.put(format!("{number}.table.refused"), [table.refused()]);
@@ -309,15 +338,15 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
     }
 
     fn report(&self, seconds: f64, line_cycles: f64) -> Report {
-        let Chip { stats, program, tables, .. } = &self.chip;
+        let Chip { stats, program, specs, tables, .. } = &self.chip;
         let cycles = self.last_departure + 1;
         let drops = DropCause::ALL.iter().map(|cause| (cause.name(), stats.drops[*cause as usize]));
         let mut occupancy_max = std::collections::BTreeMap::new();
         self.scheme.occupancy(&self.chip, &mut |buffer, most| {
             occupancy_max.insert(buffer, most);
         });
-        let refused = program.tables().iter().zip(tables);
-        let lost_behind = program.tables().iter().zip(stats.lost_behind);
+        let refused = specs.iter().zip(tables);
+        let lost_behind = specs.iter().zip(stats.lost_behind);
         let ring_slots = self.scheme.ring_nodes() as f64 * self.cycle as f64;
         Report {
             model: self.model,
@@ -346,6 +375,11 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
             cycles_per_second: self.simulated as f64 / seconds.max(1e-9),
         }
     }
+}
+
+/// The segments of all pipelines, in order.
+fn held_by(pipelines: &[Pipeline]) -> impl Iterator<Item = &Segment> {
+    pipelines.iter().flat_map(|pipeline| &pipeline.segments)
 }
 
 /// Whether what follows the pipeline takes no packet in this cycle: drawn anew for each.

@@ -6,7 +6,7 @@
 //! use paceline_pipeline::{Arrival, Model, Options, emulate};
 //!
 //! // Two packets of one flow, each of which updates its state, back to back.
-//! let packet = |tag| Arrival { phv: Synthetic::packet(7, true, tag), bytes: 64, time_ns: 0 };
+//! let packet = |tag| Arrival { phv: Synthetic::packet(7, true, tag), bytes: 64, time_ns: 0, port: 0 };
 //! let model = Model::named("blocking").expect("a model");
 //! let outcome = emulate(Synthetic::new(2), &model, &Options::default(), [packet(1), packet(2)], &mut ())?;
 //! // The second one waited for the first to pass two stages of 18 cycles.
@@ -29,6 +29,7 @@ mod blocking;
 mod cam;
 mod chip;
 pub mod compiled;
+mod deal;
 mod emulation;
 mod fifo;
 mod kernel;

@@ -4,7 +4,7 @@ use thiserror::Error;
 use traffic::Share;
 
 use crate::port::{Line, LineError};
-use crate::program::{Consistency, LayoutError, MAX_STAGES, Program, TableSpec, check_layout};
+use crate::program::{Consistency, LayoutError, MAX_STAGES, MAX_TABLES, Program, TableSpec, check_layout};
 
 /// What all models have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +80,14 @@ impl Model {
         }
     }
 
+    /// Pipelines that it has: of RAPID several may share a ring.
+    pub fn pipelines(&self) -> usize {
+        match self {
+            Model::Rapid(rapid) => rapid.pipelines,
+            _ => 1,
+        }
+    }
+
     /// Its name.
     pub fn name(&self) -> &'static str {
         match self {
@@ -151,6 +159,8 @@ pub struct RapidOptions {
     pub blocking_threshold: Option<u32>,
     /// For all tables, instead of what the program says.
     pub consistency: Option<Consistency>,
+    /// Pipelines that share the ring (§8). Each runs the program, with tables and schedulers of its own.
+    pub pipelines: usize,
 }
 
 impl Default for RapidOptions {
@@ -166,6 +176,7 @@ impl Default for RapidOptions {
             ring_from_ring: 8,
             blocking_threshold: Some(4),
             consistency: None,
+            pipelines: 1,
         }
     }
 }
@@ -271,11 +282,16 @@ pub enum SetupError {
     },
 }
 
+/// Most nodes of a ring: two pipelines of the most stages.
+const MAX_RING_NODES: usize = 2 * MAX_STAGES;
+
 /// Most packets of any buffer.
 const MAX_BUFFER: usize = 1 << 20;
 
 /// A model and a program that go together.
 pub(crate) struct Setup {
+    pub pipelines: usize,
+    /// Stages of each pipeline.
     pub stages: usize,
     pub stage_cycles: usize,
 }
@@ -291,7 +307,15 @@ impl Setup {
         options.line.check()?;
         let stage_cycles = options.stage_cycles.unwrap_or(model.stage_cycles());
         size("the number of cycles of a stage", stage_cycles, 256)?;
-        let setup = Setup { stages, stage_cycles };
+        let pipelines = model.pipelines();
+        size("the number of pipelines", pipelines, MAX_RING_NODES)?;
+        size("the number of stages of all pipelines on a ring", pipelines * stages, MAX_RING_NODES)?;
+        size(
+            "the number of tables of all pipelines on a ring",
+            pipelines * program.tables().len().max(1),
+            MAX_TABLES,
+        )?;
+        let setup = Setup { pipelines, stages, stage_cycles };
         match model {
             Model::Pisa => {}
             Model::Banzai => atoms_only(program.tables(), model)?,
@@ -357,7 +381,7 @@ fn check_rapid(options: &RapidOptions, tables: &[TableSpec], setup: &Setup) -> R
     size("the size of a ring node's buffer from the ring", options.ring_from_ring, MAX_BUFFER)?;
     for table in tables.iter().filter(|table| !table.is_atom()) {
         let (span, stage_cycles) = (table.span(), setup.stage_cycles);
-        let signal_cycles = setup.stages - span + 4;
+        let signal_cycles = setup.pipelines * setup.stages - span + 4;
         if signal_cycles > span * stage_cycles {
             let table = table.name.clone();
             return Err(SetupError::SignalTooSlow { table, span, stage_cycles, signal_cycles });

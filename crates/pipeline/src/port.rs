@@ -11,6 +11,8 @@ pub struct Arrival<Phv> {
     pub bytes: u32,
     /// When it came, in ns; [`Pacing::Timed`] alone heeds it. Must not run back.
     pub time_ns: u64,
+    /// By which port. Of pipelines that share a ring it goes into number `port` mod their number.
+    pub port: u16,
 }
 
 /// When packets arrive. A packet is never earlier than the one before it has wholly come in.
@@ -82,15 +84,15 @@ pub(crate) struct Port<Phv, Source> {
     due_scaled: u64,
     /// When `next` has come in, in whole cycles; `u64::MAX` if nothing comes.
     due: u64,
-    first_ns: Option<u64>,
+    first_ns: u64,
     /// Time on the line that packets took so far, at the same scale: what was offered.
     taken_scaled: u64,
 }
 
 impl<Phv, Source: Iterator<Item = Arrival<Phv>>> Port<Phv, Source> {
-    pub fn new(line: Line, source: Source) -> Self {
-        let mut port =
-            Port { source, line, next: None, due_scaled: 0, due: 0, first_ns: None, taken_scaled: 0 };
+    /// A port to which time begins at `first_ns`.
+    pub fn new(line: Line, first_ns: u64, source: Source) -> Self {
+        let mut port = Port { source, line, next: None, due_scaled: 0, due: 0, first_ns, taken_scaled: 0 };
         port.advance();
         port
     }
@@ -129,8 +131,7 @@ impl<Phv, Source: Iterator<Item = Arrival<Phv>>> Port<Phv, Source> {
     fn advance(&mut self) {
         self.next = self.source.next();
         if let (Pacing::Timed, Some(next)) = (self.line.pacing, &self.next) {
-            let first_ns = *self.first_ns.get_or_insert(next.time_ns);
-            let elapsed_ns = next.time_ns.saturating_sub(first_ns);
+            let elapsed_ns = next.time_ns.saturating_sub(self.first_ns);
             let due = u128::from(elapsed_ns) * u128::from(self.line.cycles_per_us) / 1_000;
             self.due_scaled = self.due_scaled.max(due as u64 * self.scale());
         }
@@ -152,8 +153,8 @@ mod tests {
 
     fn dues(pacing: Pacing, packets: &[(u32, u64)]) -> Vec<u64> {
         let line = Line { pacing, ..Line::default() };
-        let source = packets.iter().map(|&(bytes, time_ns)| Arrival { phv: (), bytes, time_ns });
-        let mut port = Port::new(line, source);
+        let source = packets.iter().map(|&(bytes, time_ns)| Arrival { phv: (), bytes, time_ns, port: 0 });
+        let mut port = Port::new(line, packets[0].1, source);
         let mut dues = Vec::new();
         while let Some(due) = port.due() {
             dues.push(due);

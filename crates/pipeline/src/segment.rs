@@ -1,5 +1,7 @@
 //! Stages of the pipeline that advance together.
 
+use std::ops::Range;
+
 use crate::chip::Chip;
 use crate::packets::Handle;
 use crate::program::Program;
@@ -69,20 +71,23 @@ impl Segment {
     }
 }
 
-/// Cuts a pipeline into segments: the span of each function is one, and what lies between.
-pub fn segments<P: Program>(chip: &Chip<P>, stages: usize, stage_cycles: usize) -> Vec<Segment> {
+/// Cuts the pipeline of these stages into segments: the span of each function is one, and what lies between.
+pub fn segments<P: Program>(chip: &Chip<P>, stages: Range<usize>, stage_cycles: usize) -> Vec<Segment> {
     let mut segments = Vec::new();
-    let mut next = 0;
+    let mut next = stages.start;
     for (number, function) in chip.functions.iter().enumerate() {
         let spec = &function.spec;
+        if !stages.contains(&spec.read_stage) {
+            continue;
+        }
         if spec.read_stage > next {
             segments.push(Segment::new(next, spec.read_stage - next, stage_cycles, None));
         }
         segments.push(Segment::new(spec.read_stage, spec.span(), stage_cycles, Some(number)));
         next = spec.write_stage + 1;
     }
-    if stages > next {
-        segments.push(Segment::new(next, stages - next, stage_cycles, None));
+    if stages.end > next {
+        segments.push(Segment::new(next, stages.end - next, stage_cycles, None));
     }
     segments
 }

@@ -66,7 +66,7 @@ impl Spacing {
             };
             latest[at(0)] = flow;
             let phv = Synthetic::packet(flow, draw(2) % 100 < update_percent, number + 1);
-            Arrival { phv, bytes, time_ns: 0 }
+            Arrival { phv, bytes, time_ns: 0, port: 0 }
         })
     }
 

@@ -5,4 +5,5 @@ mod planted;
 mod programs;
 mod rapid;
 mod reports;
+mod shared;
 mod support;

@@ -15,7 +15,7 @@ pub trait Parser: Program {
 
     /// A packet with what the line has to know of it.
     fn arrival(&self, record: &Record<'_>) -> Arrival<Self::Phv> {
-        Arrival { phv: self.parse(record), bytes: record.wire_len, time_ns: record.time_ns }
+        Arrival { phv: self.parse(record), bytes: record.wire_len, time_ns: record.time_ns, port: 0 }
     }
 }
 

@@ -50,6 +50,7 @@ impl RapidArgs {
                 None => own.blocking_threshold,
             },
             consistency: own.consistency,
+            pipelines: own.pipelines,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What leaves a pipeline and what it leaves behind, compared with the reference.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use p4::interpret::{Machine, Output};
 use p4::uses::Object;
@@ -10,23 +10,27 @@ use super::limits::State;
 use super::object::Held;
 use super::run::{Input, Watcher};
 use crate::emulation::Outcome;
+use crate::options::Model;
 use crate::report::Lost;
 
-/// Compares a run with the reference, which takes the packets in order of arrival. Of those that were lost it takes what
-/// they had changed by then, and nothing else.
+/// Compares a run with the reference, which takes the packets in order of arrival, those of each pipeline on its own. Of
+/// those that were lost it takes what they had changed by then, and nothing else.
 ///
 /// What packets of one flow see of its state is the same where consistency is strict. A register, counter or meter
 /// that flows share may be asked in another order than the packets arrived in.
 #[derive(Debug, Default)]
 pub struct Check {
     packets: Vec<PacketEnd>,
-    /// By the keys in all tables of several stages, the last packet that left. Packets that one of them tells apart
-    /// may pass each other there.
-    last: HashMap<Vec<Option<u64>>, u64>,
+    /// By pipeline and keys in all tables of several stages, the last packet that left. Packets that one of them tells
+    /// apart may pass each other there.
+    last: HashMap<(usize, Vec<Option<u64>>), u64>,
     /// Packets that left behind a later one of their flow.
     disorder: Option<(u64, u64)>,
     /// Tables of several stages: their packets keep their order.
     flows: Vec<usize>,
+    /// Pipelines that share the ring, and which of them each packet goes through: the first, where that is not said.
+    pipelines: usize,
+    pipeline_of: Vec<usize>,
 }
 
 /// What became of a packet.
@@ -64,11 +68,18 @@ impl Differences {
 }
 
 impl Check {
-    /// For a run of this program.
+    /// For a run of this program on one pipeline.
     pub fn new(image: &Image) -> Check {
         let tables = image.tables().iter().enumerate();
         let flows = tables.filter(|(_, table)| !table.is_atom()).map(|(at, _)| at).collect();
-        Check { flows, ..Check::default() }
+        Check { flows, pipelines: 1, ..Check::default() }
+    }
+
+    /// For a run over these packets on the pipelines of a model, which may be several.
+    pub fn on(image: &Image, model: &Model, packets: &[Input<'_>]) -> Check {
+        let pipelines = model.pipelines();
+        let pipeline_of = packets.iter().map(|packet| usize::from(packet.port) % pipelines).collect();
+        Check { pipelines, pipeline_of, ..Check::new(image) }
     }
 
     /// Runs the reference over the same packets, and compares. The reference is the program as it was written,
@@ -76,17 +87,22 @@ impl Check {
     pub fn finish(
         self,
         image: &Image,
-        mut reference: Machine,
+        reference: Machine,
         packets: &[Input<'_>],
         outcome: &Outcome<State>,
     ) -> Differences {
         let mut found = Differences::default();
+        let tables = image.tables().len();
+        let mut references = vec![reference; self.pipelines];
         for (number, packet) in packets.iter().enumerate() {
+            let pipeline = self.pipeline_of(number as u64);
+            let reference = &mut references[pipeline];
             let fate = self.packets.get(number).cloned().unwrap_or_default();
             let mut phv =
                 reference.parse_numbered(number as u64 + 1, packet.port, packet.bytes, packet.time_ns);
             if let PacketEnd::Lost(changed) = fate {
                 found.lost += 1;
+                let changed = changed >> (pipeline * tables);
                 reference.ingress_changing(&mut phv, &|object| has_changed(image, changed, object));
                 continue;
             }
@@ -102,7 +118,8 @@ impl Check {
         if let Some((number, before)) = self.disorder {
             found.first.get_or_insert(format!("packet {number} left behind packet {before} of its flow"));
         }
-        found.state = state_difference(image, &reference, outcome);
+        let mut in_pipelines = references.iter().zip(outcome.tables.chunks(tables.max(1)));
+        found.state = in_pipelines.find_map(|(reference, found)| state_difference(image, reference, found));
         found
     }
 }
@@ -119,8 +136,9 @@ impl Watcher for Check {
             _ => PacketEnd::Twice,
         };
         let flow: Vec<Option<u64>> = self.flows.iter().map(|table| keys(*table)).collect();
+        let pipeline = self.pipeline_of(number);
         if flow.iter().any(Option::is_some)
-            && let Some(before) = self.last.insert(flow, number)
+            && let Some(before) = self.last.insert((pipeline, flow), number)
             && before > number
         {
             self.disorder.get_or_insert((number, before));
@@ -133,6 +151,10 @@ impl Watcher for Check {
 }
 
 impl Check {
+    fn pipeline_of(&self, number: u64) -> usize {
+        self.pipeline_of.get(number as usize).copied().unwrap_or_default()
+    }
+
     fn fate(&mut self, number: u64) -> &mut PacketEnd {
         let at = number as usize;
         if at >= self.packets.len() {
@@ -178,9 +200,8 @@ fn difference(expected: &PacketEnd, fate: &PacketEnd) -> Option<String> {
 }
 
 /// The first state that differs from the reference's.
-fn state_difference(image: &Image, reference: &Machine, outcome: &Outcome<State>) -> Option<String> {
-    let mut memories =
-        image.objects.iter().zip(&outcome.tables).filter(|(held, _)| !held.used.is_second_key());
+fn state_difference(image: &Image, reference: &Machine, tables: &[BTreeMap<u64, State>]) -> Option<String> {
+    let mut memories = image.objects.iter().zip(tables).filter(|(held, _)| !held.used.is_second_key());
     memories.find_map(|(held, found)| {
         let mut expected = held.contents(reference);
         let mut found = found.clone();

@@ -110,6 +110,10 @@ struct Package<'a> {
 
 /// A muTable with its schedulers.
 struct Function<'a> {
+    /// Its pipeline, and the stages where its state is read and written, in the numbers of ring nodes.
+    pipeline: usize,
+    read: usize,
+    write: usize,
     /// The bit that the muTable has in `ASKED` and `WRITTEN`.
     object: u32,
     held: &'a Held,
@@ -122,8 +126,19 @@ struct Function<'a> {
 }
 
 impl Package<'_> {
-    /// Functions, in the order in which packets come to them: that of the model.
+    /// Stages of each pipeline.
+    fn stages(&self) -> usize {
+        self.options.stages.unwrap_or(self.image.stages())
+    }
+
+    /// Functions of each pipeline, in the order in which packets come to them: that of the model.
     fn functions(&self) -> Vec<Function<'_>> {
+        let of_pipelines = (0..self.rapid.pipelines).flat_map(|pipeline| self.functions_of(pipeline));
+        of_pipelines.collect()
+    }
+
+    fn functions_of(&self, pipeline: usize) -> Vec<Function<'_>> {
+        let first = pipeline * self.stages();
         let objects = (0..).zip(&self.image.objects).zip(self.image.tables());
         let mut functions: Vec<_> = objects
             .map(|((object, held), spec)| {
@@ -134,7 +149,8 @@ impl Package<'_> {
                 };
                 let words = held.read_words..held.read_words + held.words;
                 let values = self.layout.widths[words].iter().sum();
-                Function { object, held, spec, level, stale, values }
+                let (read, write) = (first + spec.read_stage, first + spec.write_stage);
+                Function { pipeline, read, write, object, held, spec, level, stale, values }
             })
             .collect();
         functions.sort_by_key(|function| function.spec.read_stage);
@@ -147,22 +163,30 @@ impl Package<'_> {
             "// What rtl/rapid needs of the program `{}`: written by `paceline p4 rtl`. docs/rtl.md says what it means.\n",
             printable(self.image.name())
         );
-        for (number, Function { spec, level, .. }) in functions.iter().enumerate() {
-            _ = writeln!(text, "// Function {number}: `{}`, {level}.", printable(&spec.name));
+        for (number, Function { pipeline, spec, level, .. }) in functions.iter().enumerate() {
+            let place =
+                if self.rapid.pipelines > 1 { format!(", pipeline {pipeline}") } else { String::new() };
+            _ = writeln!(text, "// Function {number}: `{}`, {level}{place}.", printable(&spec.name));
         }
         text += "// verilator lint_off DECLFILENAME\n// verilator lint_off UNUSEDSIGNAL\n// verilator lint_off UNUSEDPARAM\n\
                  // verilator lint_off UNSIGNED\n// verilator lint_off CMPCONST\n\
                  package rapid_program;\n";
         let rapid = self.rapid;
-        let stages = self.options.stages.unwrap_or(self.image.stages());
+        let (pipelines, stages) = (rapid.pipelines, self.stages());
         let stage_cycles = self.options.stage_cycles.unwrap_or(Model::Rapid(*rapid).stage_cycles());
         let threshold = rapid.blocking_threshold;
         let key = functions.iter().map(|function| function.held.key_bits()).max().unwrap_or_default();
         let values = functions.iter().map(|function| function.values).max().unwrap_or_default();
         let phv = self.layout.bits();
         for (name, what, number) in [
-            ("STAGES", "Stages of the pipeline.", stages as u64),
-            ("STAGE_CYCLES", "Registers of each.", stage_cycles as u64),
+            ("PIPELINES", "Pipelines that share the ring.", pipelines as u64),
+            ("STAGES", "Stages of each.", stages as u64),
+            (
+                "NODES",
+                "Nodes of the ring: those of the first one's stages, and so on.",
+                (pipelines * stages) as u64,
+            ),
+            ("STAGE_CYCLES", "Registers of a stage.", stage_cycles as u64),
             ("FUNCTIONS", "Functions, in the order in which packets come to them.", functions.len() as u64),
             ("FLOWS", "Flows of each dTable, and of each queue.", rapid.dirty_flows() as u64),
             ("RB", "Packets of an RB.", rapid.resubmitted_buffer as u64),
@@ -182,10 +206,10 @@ impl Package<'_> {
         let mut each = |name: &str, what: &str, number: &dyn Fn(&Function<'_>) -> u64| {
             list(&mut text, name, what, functions.iter().map(number));
         };
-        each("READ", "The stage at whose entry a state is read, from 0.", &|function| {
-            function.spec.read_stage as u64
+        each("READ", "The node of the stage at whose entry a state is read, from 0.", &|function| {
+            function.read as u64
         });
-        each("WRITE", "The stage at whose exit it is written.", &|function| function.spec.write_stage as u64);
+        each("WRITE", "That of the stage at whose exit it is written.", &|function| function.write as u64);
         each("IS_WEAK", "1: WEAK.", &|function| u64::from(function.level == "WEAK"));
         each("MAY_PASS", "Stale packets that may pass after an update.", &|function| function.stale.into());
         each("TABLE", "Entries of the muTable.", &|function| function.spec.size as u64);
@@ -201,11 +225,10 @@ impl Package<'_> {
         });
         each("OWN_KEY_BITS", "Bits of a key.", &|function| function.held.key_bits().into());
         each("OWN_VALUE_BITS", "Bits of a state's values.", &|function| function.values.into());
-        text += "\n  // For each stage 32 bits: in whose span it is; 0 where in none.\n";
-        let spans = |stage: usize, spec: &TableSpec| (spec.read_stage..=spec.write_stage).contains(&stage);
-        let of =
-            |stage| functions.iter().position(|function| spans(stage, function.spec)).unwrap_or_default();
-        list(&mut text, "FUNCTION_OF", "", (0..stages).map(|stage| of(stage) as u64));
+        text += "\n  // For each node 32 bits: in whose span it is; 0 where in none.\n";
+        let spans = |node: usize, function: &Function<'_>| (function.read..=function.write).contains(&node);
+        let of = |node| functions.iter().position(|function| spans(node, function)).unwrap_or_default();
+        list(&mut text, "FUNCTION_OF", "", (0..pipelines * stages).map(|node| of(node) as u64));
         _ = write!(
             text,
             "\n  typedef logic [{}:0] key_t;\n  typedef logic [{}:0] phv_t;\n",

@@ -39,7 +39,7 @@ impl<'a, const W: usize> Compiled<'a, W> {
         let parsed = machine.parse_numbered(number + 1, input.port, input.bytes, input.time_ns);
         let mut phv = [0; W];
         self.image.arrive(&parsed, number + 1, input.time_ns, &mut phv);
-        Arrival { phv, bytes: input.wire_len, time_ns: input.time_ns }
+        Arrival { phv, bytes: input.wire_len, time_ns: input.time_ns, port: input.port }
     }
 
     /// What ports get of a packet that leaves the pipeline with this header vector.

@@ -48,7 +48,7 @@ struct Lane<State> {
 }
 
 impl<State: Copy + Default + PartialEq, F: Faults> Rapid<State, F> {
-    /// The schedulers for the functions of `chip`, with stages of `stage_cycles` cycles.
+    /// The schedulers for the functions of `chip`, whose pipelines have `stages` stages of `stage_cycles` cycles.
     pub fn new<P: Program<State = State>>(
         chip: &Chip<P>,
         stages: usize,
@@ -58,7 +58,8 @@ impl<State: Copy + Default + PartialEq, F: Faults> Rapid<State, F> {
     ) -> Rapid<State, F> {
         let spans =
             chip.functions.iter().map(|function| (function.spec.read_stage, function.spec.write_stage));
-        let ring = Ring::new(stages, spans, options.ring_from_pipeline, options.ring_from_ring);
+        let ring =
+            Ring::new(options.pipelines * stages, spans, options.ring_from_pipeline, options.ring_from_ring);
         let lane = |function: &crate::chip::Function| {
             let span = function.spec.span();
             let registers = span * stage_cycles;
@@ -262,7 +263,7 @@ impl<P: Program, F: Faults> Scheme<P> for Rapid<P::State, F> {
     fn registers(&self, chip: &Chip<P>, registers: &mut Registers) {
         let place = |packet: Handle| if packet.is_some() { chip.pool.get(packet).number + 1 } else { 0 };
         let words = |function: usize, state: &P::State| {
-            chip.program.state_words(chip.functions[function].table, state)
+            chip.program.state_words(chip.functions[function].in_program, state)
         };
         self.ring.registers(&place, &words, registers);
         for (function, lane) in self.lanes.iter().enumerate() {

@@ -204,7 +204,8 @@ impl Program for Decrements {
 
 #[test]
 fn without_renaming_a_packet_sees_its_own_edits() {
-    let packets: Vec<_> = (0..10).map(|_| Arrival { phv: [1, 64, 0, 0, 0], bytes: 64, time_ns: 0 }).collect();
+    let packets: Vec<_> =
+        (0..10).map(|_| Arrival { phv: [1, 64, 0, 0, 0], bytes: 64, time_ns: 0, port: 0 }).collect();
     let options = Options { when_full: WhenFull::Stall, ..every_cycle() };
     for is_renamed in [true, false] {
         let program = Decrements::new(is_renamed);

@@ -65,7 +65,7 @@ fn knocks_back_to_back() {
         .map(|number| {
             let mut phv = [0; 12];
             (phv[field::PAIR], phv[field::DST_PORT]) = (number / 7 % 3, ports[number as usize * 5 % 8]);
-            Arrival { phv, bytes: 64, time_ns: 0 }
+            Arrival { phv, bytes: 64, time_ns: 0, port: 0 }
         })
         .collect();
     let outcome =
@@ -113,7 +113,7 @@ fn an_atom_in_a_span_is_done_once() {
         phv
     };
     let packets: Vec<_> =
-        (0..400).map(|number| Arrival { phv: syn(number), bytes: 64, time_ns: 0 }).collect();
+        (0..400).map(|number| Arrival { phv: syn(number), bytes: 64, time_ns: 0, port: 0 }).collect();
     let outcome = agrees(&program, &Model::Rapid(RapidOptions::default()), &packets);
     assert!(outcome.report.resubmissions > 0);
     // The first of each flow is answered, the second one blocks it.

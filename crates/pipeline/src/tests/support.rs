@@ -41,7 +41,7 @@ impl<P: Program> Observer<P::Phv, P::State> for Watch<'_, P> {
 }
 
 pub fn arrivals<Phv: Copy>(packets: &[(Phv, u32)]) -> Vec<Arrival<Phv>> {
-    packets.iter().map(|&(phv, bytes)| Arrival { phv, bytes, time_ns: 0 }).collect()
+    packets.iter().map(|&(phv, bytes)| Arrival { phv, bytes, time_ns: 0, port: 0 }).collect()
 }
 
 pub fn run<P: Program>(
@@ -117,7 +117,7 @@ pub fn every_cycle() -> Options {
 
 /// A packet of the synthetic program.
 pub fn flow_of(key: u64, updates: bool, tag: u64) -> Arrival<SyntheticPhv> {
-    Arrival { phv: Synthetic::packet(key, updates, tag), bytes: 64, time_ns: 0 }
+    Arrival { phv: Synthetic::packet(key, updates, tag), bytes: 64, time_ns: 0, port: 0 }
 }
 
 /// Packets of these flows, all of which update.
@@ -196,7 +196,7 @@ pub struct TwoTables;
 pub type TwoPhv = [u64; 9];
 
 pub fn two(first: u64, second: u64, updates: bool, tag: u64) -> Arrival<TwoPhv> {
-    Arrival { phv: [first, second, updates.into(), tag, 0, 0, 0, 0, 0], bytes: 64, time_ns: 0 }
+    Arrival { phv: [first, second, updates.into(), tag, 0, 0, 0, 0, 0], bytes: 64, time_ns: 0, port: 0 }
 }
 
 impl Program for TwoTables {

@@ -61,6 +61,27 @@ fn each_function_has_its_numbers() {
     }
 }
 
+/// Each pipeline on the ring has the program's functions, in the nodes of its own stages.
+#[test]
+fn pipelines_have_functions_of_their_own() {
+    let rapid = RapidOptions { pipelines: 2, ..RapidOptions::default() };
+    let options = Options { stages: Some(3), ..Options::default() };
+    let hardware =
+        Hardware::new(&Subject::example("port_knocking").image, &rapid, &options).expect("hardware");
+    for line in [
+        "// Function 1: `ingress.port_knocking`, STRICT, pipeline 1.",
+        "localparam int PIPELINES = 2;",
+        "localparam int STAGES = 3;",
+        "localparam int NODES = 6;",
+        "localparam int FUNCTIONS = 2;",
+        "localparam logic [63:0] READ = {32'd3, 32'd0};",
+        "localparam logic [63:0] WRITE = {32'd4, 32'd1};",
+        "localparam logic [191:0] FUNCTION_OF = {32'd0, 32'd1, 32'd1, 32'd0, 32'd0, 32'd0};",
+    ] {
+        assert!(hardware.verilog.contains(line), "{line} is not in {}", hardware.verilog);
+    }
+}
+
 #[test]
 fn a_word_has_the_bits_of_its_field() {
     let hardware = hardware(&Subject::example("port_knocking")).expect("hardware");

@@ -28,6 +28,9 @@ pub struct RtlArgs {
     /// Cycles of a stage [default: 18]
     #[arg(long, value_name = "N", value_parser = number(1..=256))]
     pub stage_cycles: Option<usize>,
+    /// Pipelines that share the ring [default: 1]
+    #[arg(long, value_name = "N", value_parser = number(1..=32))]
+    pub pipelines: Option<usize>,
     /// Consistency of the muTable, instead of what the program says: strict, weak, or bsK
     #[arg(long, value_name = "LEVEL")]
     pub consistency: Option<Level>,
@@ -45,7 +48,8 @@ pub fn command(args: &RtlArgs) -> Result<ExitCode, Failure> {
     let image = Image::new(Machine::new(program)).map_err(|error| failed(&error))?;
     let options = Options { stages: args.stages, stage_cycles: args.stage_cycles, ..Options::default() };
     let consistency = args.consistency.map(|level| level.0);
-    let rapid = RapidOptions { consistency, ..args.rapid.options(RapidOptions::default()) };
+    let pipelines = args.pipelines.unwrap_or(1);
+    let rapid = RapidOptions { consistency, pipelines, ..args.rapid.options(RapidOptions::default()) };
     let hardware = Hardware::new(&image, &rapid, &options).map_err(|error| failed(&error))?;
     reports.write_documents(&[&|| hardware.verilog.clone()], "")?;
     Ok(ExitCode::SUCCESS)

@@ -64,6 +64,9 @@ pub struct RunArgs {
     /// Stages of the pipeline [default: those of the program; synthetic: 2]
     #[arg(help_heading = PIPELINE, long, value_name = "M", value_parser = number(1..=16))]
     pub stages: Option<usize>,
+    /// rapid: pipelines that share the ring [default: 1]; a packet goes into the one of its port, modulo their number
+    #[arg(help_heading = PIPELINE, long, value_name = "N", value_parser = number(1..=32))]
+    pub pipelines: Option<usize>,
     /// Cycles of a stage [default: those of the model's prototype]
     #[arg(help_heading = PIPELINE, long, value_name = "N", value_parser = number(1..=256))]
     pub stage_cycles: Option<usize>,
@@ -176,6 +179,7 @@ impl RunArgs {
             ring_from_pipeline: self.ring_from_pipeline.unwrap_or(all.ring_from_pipeline),
             ring_from_ring: self.ring_from_ring.unwrap_or(all.ring_from_ring),
             consistency: self.consistency.map(|level| level.0),
+            pipelines: self.pipelines.unwrap_or(own.pipelines),
             ..all
         }
     }

@@ -102,12 +102,17 @@ fn emulate(args: &RunArgs, progress: &Progress) -> Result<Emulated, Failure> {
 
 /// What one kind of program has and the other has not.
 fn check_options(args: &RunArgs, is_synthetic: bool) -> Result<(), Failure> {
+    if args.pipelines.is_some() && args.model != "rapid" {
+        let message = format!("--pipelines: {} has no ring that pipelines could share", args.model);
+        return Err(Failure::usage(format!("{message}\nLeave it out, or say --model rapid.")));
+    }
     let refused = match is_synthetic {
         true => vec![
             ("--stf", args.stf.is_some()),
             ("--out", args.out.is_some()),
             ("--port-of", !args.port_of.is_empty()),
             ("--trace-registers", args.trace_registers.is_some()),
+            ("--pipelines", args.pipelines.is_some()),
         ],
         false => vec![("--update-rate", args.update_rate.is_some())],
     };

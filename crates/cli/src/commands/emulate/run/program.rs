@@ -107,7 +107,7 @@ impl<'a> Watching<'a> {
     fn new(args: &RunArgs, image: &Image, packets: &'a [Input<'a>]) -> Result<Watching<'a>, Failure> {
         let writer = args.out.as_deref().map(|out| CaptureWriter::create(out, LinkType::Ethernet));
         Ok(Watching {
-            check: args.check.then(|| Check::new(image)),
+            check: args.check.then(|| Check::on(image, &args.model(), packets)),
             writer: writer.transpose().map_err(Failure::usage)?,
             written: 0,
             write_error: None,

@@ -66,7 +66,7 @@ fn arrivals(args: &RunArgs, source: &Source) -> Vec<Arrival<SyntheticPhv>> {
         let updates = nf::hash_bytes(&number.to_le_bytes(), SEED) % 100 < percent;
         // Tags begin with 1.
         let phv = Synthetic::packet(fields(&record)[field::FLOW], updates, number + 1);
-        Arrival { phv, bytes: record.wire_len, time_ns }
+        Arrival { phv, bytes: record.wire_len, time_ns, port: 0 }
     };
     (0..count).map(arrival).collect()
 }

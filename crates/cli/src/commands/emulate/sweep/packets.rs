@@ -122,7 +122,7 @@ impl Packets {
             };
             // Tags begin with 1.
             let phv = Synthetic::packet(member.flow, updates, number + 1);
-            Arrival { phv, bytes: bytes.unwrap_or(member.bytes), time_ns: 0 }
+            Arrival { phv, bytes: bytes.unwrap_or(member.bytes), time_ns: 0, port: 0 }
         })
     }
 }

@@ -92,6 +92,7 @@ impl Settings {
                 ring_from_ring: self.ring_from_ring.unwrap_or(self.ring_buffer),
                 blocking_threshold: self.blocking_threshold,
                 consistency: None,
+                pipelines: 1,
             }),
             Some(stateless) => stateless,
         }

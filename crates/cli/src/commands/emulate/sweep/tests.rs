@@ -65,7 +65,12 @@ fn alone(settings: &Settings) -> Report {
     let spacing = Spacing::TRACE_2.with_bytes(64);
     let arrivals = spacing.arrivals(2_000, 0, 1).zip(0_u64..).map(|(arrival, number)| {
         let updates = nf::hash_bytes(&number.to_le_bytes(), 1) % 100 < u64::from(settings.update_percent);
-        Arrival { phv: Synthetic::packet(arrival.phv[0], updates, number + 1), bytes: 64, time_ns: 0 }
+        Arrival {
+            phv: Synthetic::packet(arrival.phv[0], updates, number + 1),
+            bytes: 64,
+            time_ns: 0,
+            port: 0,
+        }
     });
     let model = match settings.model {
         "rapid" => Model::Rapid(RapidOptions { phv_buffer: settings.phv_buffer, ..RapidOptions::default() }),
