@@ -30,6 +30,8 @@ mod egress;
 mod external;
 #[path = "faults.rs"]
 mod faults;
+#[path = "firewall_rates.rs"]
+mod firewall_rates;
 #[path = "fragments.rs"]
 mod fragments;
 #[path = "full_tables.rs"]
