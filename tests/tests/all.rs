@@ -68,6 +68,8 @@ mod reads;
 mod reload;
 #[path = "reports.rs"]
 mod reports;
+#[path = "router_errors.rs"]
+mod router_errors;
 #[path = "rsspp.rs"]
 mod rsspp;
 #[path = "scr.rs"]
