@@ -125,6 +125,7 @@ impl Classifier {
     }
 
     /// The index of the first rule that matches.
+    #[inline(never)]
     pub(super) fn first(&self, judged: &Judged) -> Option<usize> {
         self.first_in_all(self.sets_of(judged))
     }

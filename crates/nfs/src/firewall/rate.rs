@@ -22,8 +22,6 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::rule::Rule;
-
 /// The most rules with a rate.
 pub(super) const RATES_MAX: usize = 256;
 /// What a bucket holds where its rule does not say.
@@ -116,7 +114,7 @@ struct Bucket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     slot: u8,
-    /// Of all rules with a rate in a run no two have the same, so that no rule takes over what another has left.
+    /// No two rules with a rate in a run have one owner, so that no rule takes over what another has left.
     owner: u64,
 }
 
@@ -160,22 +158,15 @@ impl Places {
         Places::with((0..rates).map(|_| None).collect(), 1)
     }
 
-    /// Those of `rules`, which follow the `old` ones of these places while packets pass: rules of the same text go on with their
-    /// buckets.
-    pub(super) fn of_following(&self, rules: &[(&Rule, &str)], old: &[(&Rule, &str)]) -> Places {
-        let rated = |rules: &[(&Rule, &str)]| -> Vec<(u8, String)> {
-            let rated = rules.iter().filter_map(|(rule, text)| Some((rule.rate?.number, *text)));
-            rated
-                .map(|(number, text)| (number, text.split_whitespace().collect::<Vec<_>>().join(" ")))
-                .collect()
-        };
-        let mut left = rated(old);
-        let mut kept = |(_, text): &(u8, String)| {
-            let at = left.iter().position(|(_, of_old)| of_old == text)?;
+    /// Those of rules that follow the `old` ones of these places while packets pass, both by the numbers of their rates and their
+    /// words: rules that say the same go on with their buckets.
+    pub(super) fn of_following(&self, rules: &[(u8, String)], old: Vec<(u8, String)>) -> Places {
+        let mut left = old;
+        let mut kept = |(_, words): &(u8, String)| {
+            let at = left.iter().position(|(_, of_old)| of_old == words)?;
             Some(self.of(left.remove(at).0))
         };
-        let kept = rated(rules).iter().map(&mut kept).collect();
-        Places::with(kept, self.next)
+        Places::with(rules.iter().map(&mut kept).collect(), self.next)
     }
 
     fn with(kept: Vec<Option<Place>>, mut next: u64) -> Places {

@@ -112,12 +112,15 @@ impl Rules {
     pub(super) fn following(&self, old: &Rules) -> Rules {
         let is_same = self.list == old.list && self.default == old.default;
         let number = if is_same { old.number } else { old.number.wrapping_add(1) };
-        let places = old.places.of_following(&self.with_texts(), &old.with_texts());
+        let places = old.places.of_following(&self.rated(), old.rated());
         Rules { number, places, ..self.clone() }
     }
 
-    fn with_texts(&self) -> Vec<(&Rule, &str)> {
-        self.list.iter().zip(self.texts.iter().map(String::as_str)).collect()
+    /// Those with a rate: its number, and the rule's words.
+    fn rated(&self) -> Vec<(u8, String)> {
+        let rated =
+            self.list.iter().zip(&*self.texts).filter_map(|(rule, text)| Some((rule.rate?.number, text)));
+        rated.map(|(number, text)| (number, text.split_whitespace().collect::<Vec<_>>().join(" "))).collect()
     }
 
     /// Whether one of them has a rate.
@@ -126,13 +129,17 @@ impl Rules {
     }
 
     /// What is said of a packet. Rules that match but for their rate take a token, in their order, up to the one that decides.
-    #[inline]
+    #[inline(always)]
     pub(super) fn judge(&self, judged: &Judged, now_ns: u64, buckets: &mut Buckets) -> Found {
         let found = self.found(self.classifier.first(judged));
-        match found.by_rate {
-            false => found,
-            true => self.by_rate(found, now_ns, buckets, |behind| self.classifier.next(judged, behind)),
-        }
+        if found.by_rate { self.judge_by_rate(found, judged, now_ns, buckets) } else { found }
+    }
+
+    /// A call of its own, so that packets of other rules pay for a comparison alone.
+    #[cold]
+    #[inline(never)]
+    fn judge_by_rate(&self, found: Found, judged: &Judged, now_ns: u64, buckets: &mut Buckets) -> Found {
+        self.by_rate(found, now_ns, buckets, |behind| self.classifier.next(judged, behind))
     }
 
     /// What is said of a later fragment: it passes if its first one might, in either direction. It takes tokens as any packet.
@@ -153,7 +160,6 @@ impl Rules {
     }
 
     /// What is said where the first rule that matches has a rate.
-    #[cold]
     fn by_rate(
         &self,
         mut found: Found,

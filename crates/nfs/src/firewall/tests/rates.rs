@@ -100,7 +100,7 @@ fn later_fragments_take_tokens() {
     assert_eq!(of("drop udp from any to any port 53 rate over 1/s burst 1", from_host), [PASS; 3]);
 }
 
-/// Whoever sends more than a rate takes room for what was accepted, and no more.
+/// A sender of more than a rate takes room for what was accepted, and no more.
 #[test]
 fn a_flood_takes_the_room_of_what_is_accepted() {
     let mut rig = rig(&rules(&["accept udp from any to any rate 100/s burst 10"]));

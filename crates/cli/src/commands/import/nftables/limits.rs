@@ -7,7 +7,6 @@ use serde_json::Value;
 use wire::protocol;
 
 use super::space::{Dim, Ranges, Reach, Region, Regions, TooMany, family};
-use super::walk::Says;
 
 /// A limit, as a rule of `firewall` has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +44,8 @@ impl Limit {
     }
 
     /// Whether fewer tokens never let more packets pass: where a rule accepts as long as there are some, or drops what finds none.
-    pub fn closes(&self, says: Says) -> bool {
-        (says == Says::Accept) != self.is_over
+    pub fn closes(&self, accepts: bool) -> bool {
+        accepts != self.is_over
     }
 
     /// The end of a rule.

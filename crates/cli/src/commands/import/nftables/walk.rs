@@ -363,20 +363,19 @@ impl<'a> Walk<'a> {
     ) -> Result<Option<&'static str>, TooMany> {
         // Nothing depends on it.
         let [(verdict, packets)] = verdicts else { return Ok(None) };
-        let says = match verdict {
+        let accepts = match verdict {
             Verdict::Accept if at.base + 1 < self.bases.len() => {
                 return Ok(Some(
                     "what it lets pass meets other chains of the hook, where `firewall` has one list",
                 ));
             }
-            Verdict::Accept => Says::Accept,
-            Verdict::Drop => Says::Drop,
-            Verdict::Reject => Says::Reject,
+            Verdict::Accept => true,
+            Verdict::Drop | Verdict::Reject => false,
             Verdict::Jump(_) | Verdict::Goto(_) | Verdict::Return => {
                 return Ok(Some("it leads to other rules, and a rate of `firewall` is one rule's"));
             }
         };
-        Ok(match (limit.closes(says), is_exact(packets)?) {
+        Ok(match (limit.closes(accepts), is_exact(packets)?) {
             (false, _) => Some("where the bucket is empty earlier than the kernel's, more would pass"),
             (true, false) => Some("which packets it counts is not sure"),
             (true, true) => None,
