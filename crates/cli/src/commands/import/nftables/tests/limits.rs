@@ -45,7 +45,7 @@ fn limits_are_rates_where_one_rule_has_them() {
         (vec![udp(), limit(json!({ "rate_unit": "mbytes" })), accept()], vec![], "packets, not mbytes"),
         (vec![udp(), json!({ "quota": { "val": 1 } }), some(), accept()], vec![], "not sure"),
     ] {
-        let (rules, problems) = imported(&[expressions.clone()]);
+        let (rules, problems) = imported(std::slice::from_ref(&expressions));
         assert_eq!(rules, expected, "{expressions:?}: {problems:?}");
         assert_eq!(problems.is_empty(), why.is_empty(), "{problems:?}");
         assert!(problems.iter().all(|problem| !problem.instead.is_empty()), "{problems:?}");
