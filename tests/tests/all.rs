@@ -32,6 +32,8 @@ mod egress;
 mod external;
 #[path = "faults.rs"]
 mod faults;
+#[path = "firewall_rates.rs"]
+mod firewall_rates;
 #[path = "fragments.rs"]
 mod fragments;
 #[path = "full_tables.rs"]
@@ -68,6 +70,8 @@ mod reads;
 mod reload;
 #[path = "reports.rs"]
 mod reports;
+#[path = "router_errors.rs"]
+mod router_errors;
 #[path = "rsspp.rs"]
 mod rsspp;
 #[path = "scr.rs"]

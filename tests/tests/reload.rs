@@ -140,6 +140,13 @@ const CHANGES: &[(&str, &str, &str, bool)] = &[
     ("ddos", "threshold_packets = 100\nwindow_ms = 1000", "threshold_packets = 10\nwindow_ms = 10", true),
     ("destination-policer", "rate_bytes_per_s = 20000\nburst_bytes = 50000", "rate_bytes_per_s = 900\nburst_bytes = 2000", true),
     ("firewall", "rules = [\"accept tcp from any to any\"]", "rules = []\ndefault = \"accept\"", true),
+    (
+        "firewall",
+        "rules = [\"accept tcp from any to any rate 20/s burst 3\", \"drop any from any to any rate over 9/s\"]\ndefault = \"accept\"",
+        "rules = [\"accept icmp from any to any rate 2/s\", \"accept tcp from any to any rate 20/s burst 3\"]",
+        true,
+    ),
+    ("firewall", "rules = [\"accept tcp from any to any rate 20/s\"]", "rules = [\"accept tcp from any to any\"]", false),
     ("flow-statistics", "idle_ms = 500\nactive_ms = 1000", "idle_ms = 5\nactive_ms = 0\ntop_k = 3", true),
     ("heavy-hitters", "threshold_bytes = 10000", "threshold_bytes = 10\nwindow_ms = 0\ntop_k = 2", true),
     (

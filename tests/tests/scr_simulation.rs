@@ -81,7 +81,7 @@ patterns = [\"|00 00 00|\"]
 ";
 
 /// Functions alone: packets that are alike in what these read are stepped without a look-up.
-const ALONE: [(&str, &str); 15] = [
+const ALONE: [(&str, &str); 16] = [
     ("access-list", "default = \"allow\"\nrules = [\"deny udp from any to any port 7000\"]"),
     ("conntrack", "tcp_timeout_syn_sent = 1"),
     ("ddos", "threshold_packets = 20\nwindow_ms = 100\nblock_ms = 100"),
@@ -90,6 +90,11 @@ const ALONE: [(&str, &str); 15] = [
         "firewall",
         "default = \"accept\"\nudp_timeout_s = 1\nsyn_sent_timeout_s = 1\n\
          rules = [\"drop tcp from 10.0.0.1 to any state new\", \"drop any from any to any state invalid\"]",
+    ),
+    (
+        "firewall",
+        "default = \"accept\"\nudp_timeout_s = 1\nrules = [\"drop tcp from any to any rate over 20/s burst 3\", \
+         \"accept any from any to any rate 50/s burst 9\", \"drop udp from any to any\"]",
     ),
     ("flow-statistics", "idle_ms = 20\nactive_ms = 100"),
     ("heavy-hitters", "threshold_bytes = 500"),

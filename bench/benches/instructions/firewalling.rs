@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use nf::{Cx, InPlace, NetworkFunction};
-use nfs::firewall::{Firewall, Meta, Options, State};
+use nfs::firewall::{Buckets, Firewall, Meta, Options, State};
 use paceline_bench::{Batch, Kind, PACKETS};
 use wire::{Edits, Headers, Stamp};
 
@@ -49,7 +49,7 @@ impl Firewalling {
     /// Steps each packet in full.
     pub fn begin(&mut self) {
         let Firewalling { firewall, metas, flows, events } = self;
-        let (mut edits, mut pool) = (Edits::NONE, ());
+        let (mut edits, mut pool) = (Edits::NONE, Buckets::default());
         for (meta, flow) in black_box(metas).iter().zip(flows) {
             let mut cx = Cx::new(Stamp::default(), &mut edits, &mut pool, events, 0);
             black_box(firewall.step(flow, meta, &mut cx));

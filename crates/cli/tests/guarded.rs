@@ -1,7 +1,7 @@
 //! Whether the chain guards this host itself: `--host`.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
@@ -101,6 +101,42 @@ fn the_chain_guards_the_host_where_it_is_asked_to() {
     let run = lan.start(&[&route[..], &["--host", "chain", "--pass-to-host", "udp/7001"]].concat(), &[]);
     assert!(run.said.contains("note: this host is guarded but for udp/7001"), "{}", run.said);
     assert!(answers(&lan, "10.0.0.1", DENIED, PATIENCE));
+    lan.ctl(&["stop"]);
+    run.ended();
+}
+
+/// A rule that names the gateway's address, and no state, is about the gateway itself: here, whom its TCP port answers.
+#[test]
+fn a_rule_of_a_firewall_says_who_may_reach_the_host() {
+    let Some(lan) = router("guarded-firewall") else { return };
+    lan.left.ip("addr add 10.0.0.11/24 dev eth0");
+    let chain = "name = \"guard\"\n[[function]]\nuse = \"firewall\"\nsets = { gateway = [\"10.0.0.1\"] }\nrules = [\n\
+                 \"accept tcp from 10.0.0.10 to @gateway port 7002\",\n\
+                 \"reject tcp from any to @gateway\",\n\
+                 \"accept any from any to any state established,related\",\n]\n";
+    fs::write(lan.folder.file("guard.toml"), chain).expect("a folder of the test");
+    let path = lan.folder.file("guard.toml");
+    let run = lan.start(&[&*path, "--mode", "route", "--socket", "xdp", "--host", "chain"], &[]);
+    assert!(run.said.contains("note: firewall does not see this host's answers"), "{}", run.said);
+    let listens = lan.gateway.bound(|| TcpListener::bind(("10.0.0.1", ALLOWED)));
+    let echoed = thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listens.accept().expect("it is reached");
+            let mut bytes = [0; 5];
+            stream.read_exact(&mut bytes).and_then(|()| stream.write_all(&bytes)).expect("it is spoken to");
+        });
+        lan.left.inside(|| {
+            let mut stream = TcpStream::connect(("10.0.0.1", ALLOWED)).expect("it is allowed");
+            let mut bytes = [0; 5];
+            stream.write_all(b"hello").and_then(|()| stream.read_exact(&mut bytes)).expect("it answers");
+            bytes
+        })
+    });
+    assert_eq!(&echoed, b"hello");
+    lan.left.ip("route replace 10.0.0.0/24 dev eth0 src 10.0.0.11");
+    let refused =
+        lan.left.inside(|| TcpStream::connect(("10.0.0.1", ALLOWED))).expect_err("from another address");
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{refused}");
     lan.ctl(&["stop"]);
     run.ended();
 }

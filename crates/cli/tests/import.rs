@@ -44,10 +44,7 @@ fn what_does_not_fit_is_told_and_status_1() {
     let output = paceline(&args);
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains("does not fit: inet filter forward rule 15: limit rate 10/second: `firewall` does not"),
-        "{said}"
-    );
+    assert!(!said.contains("limit"), "{said}");
     assert!(said.contains("does not fit: inet filter forward rule 18: log: this is not done"), "{said}");
     assert!(said.contains("by which interface does IPv6 leave?"), "{said}");
     let output = paceline(&["check", &chain]);

@@ -307,6 +307,8 @@ pub struct Pooled<F: NetworkFunction> {
     /// Whether packets of different flows must be stepped in order of arrival: where what one flow's
     /// step does to the pool is what another's finds there. `NONE`: where the pool is not `()`.
     pub steps_in_order: fn(&F) -> bool,
+    /// Why no core can have a part of the pool to itself, if that is so: strategies that hash packets to cores refuse a chain with it.
+    pub undivided: fn(&F) -> Option<Undivided>,
     /// The header fields that its edits take from the pool, such as a NAT's ports. Under sharding each
     /// core has its own pool and may allocate otherwise: `verify` has a judge of each run, and compares the runs with
     /// allocations renamed; where there is no judge it compares all but these.
@@ -337,6 +339,7 @@ impl<F: NetworkFunction> Pooled<F> {
         make: |_| F::Pool::default(),
         divide: |function, cores, _| (0..cores).map(|_| (F::EXTRAS.pool.make)(function)).collect(),
         steps_in_order: |_| size_of::<F::Pool>() > 0,
+        undivided: |_| None,
         allocates: |_| Fields::empty(),
         judge: None,
         role: None,
@@ -345,6 +348,17 @@ impl<F: NetworkFunction> Pooled<F> {
         empty: None,
         gone: |_, _, _, _| {},
     };
+}
+
+/// Why a pool is one for all packets, for people: "`nat` **does** (`option`), and a hash spreads **these** over cores".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Undivided {
+    /// What its user may leave out.
+    pub option: &'static str,
+    /// What it does by that.
+    pub does: &'static str,
+    /// What comes to several cores.
+    pub spreads: &'static str,
 }
 
 /// What becomes of flows that find the table full.

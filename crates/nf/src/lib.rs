@@ -88,7 +88,7 @@ pub use ended::{Ended, SizeClass, began_anew};
 pub use fixed_ends::{Counterpart, End, FixedEnd, FixedEnds};
 pub use function::{
     About, EndedOf, Extras, Flows, FullTable, Guarantees, InPlace, Leap, LeapSteps, NetworkFunction, Pooled,
-    Records, Reload, Reports, StepInPlace, TwoSided, WhenShared,
+    Records, Reload, Reports, StepInPlace, TwoSided, Undivided, WhenShared,
 };
 pub use hash::{Hasher, drawn, hash_bytes, hash_u128};
 pub use in_place::{InPlaceError, check_in_place};

@@ -16,7 +16,4 @@ pub struct Sides {
     /// External ends that always stand for the same inside ends. What is sent to one goes to the core of the inside end, where
     /// its answers come: so functions on the inside see both directions of a connection.
     pub fixed: FixedEnds,
-    /// The option by which it counts something of each inside host, if it does: all packets of a host have to be stepped where
-    /// the count is then, and no hash of their ports sees to that.
-    pub counts_by_host: Option<&'static str>,
 }

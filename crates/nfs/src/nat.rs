@@ -308,6 +308,7 @@ impl NetworkFunction for Nat {
         pool: Pooled {
             make: Self::pool,
             divide: Self::pools,
+            undivided: Self::undivided,
             // All of them: the source of what goes out is allocated, and what comes in goes to the host that it was
             // allocated to.
             allocates: |_| ENDPOINTS,
@@ -493,8 +494,15 @@ impl Nat {
     }
 
     fn contract(&self) -> nf::Sides {
-        let sides = self.sides.contract(self.port_choice == PortChoice::Preserve, &self.fixed);
-        nf::Sides { counts_by_host: (self.ports_per_host > 0).then_some("ports_per_host"), ..sides }
+        self.sides.contract(self.port_choice == PortChoice::Preserve, &self.fixed)
+    }
+
+    fn undivided(&self) -> Option<nf::Undivided> {
+        (self.ports_per_host > 0).then_some(nf::Undivided {
+            option: "ports_per_host",
+            does: "counts what each inside host has",
+            spreads: "a host",
+        })
     }
 
     #[inline]

@@ -85,6 +85,9 @@ pub trait Function: Send + Sync + Any {
     /// [`nf::Pooled::steps_in_order`].
     fn steps_in_order(&self) -> bool;
 
+    /// [`nf::Pooled::undivided`].
+    fn undivided(&self) -> Option<nf::Undivided>;
+
     /// [`nf::Pooled::allocates`].
     fn allocates(&self) -> Fields;
 
@@ -344,6 +347,10 @@ impl<F: NetworkFunction> Function for Configured<F> {
 
     fn steps_in_order(&self) -> bool {
         (F::EXTRAS.pool.steps_in_order)(&self.0)
+    }
+
+    fn undivided(&self) -> Option<nf::Undivided> {
+        (F::EXTRAS.pool.undivided)(&self.0)
     }
 
     fn allocates(&self) -> Fields {

@@ -1,6 +1,6 @@
 //! What to hash, so that every key of a chain stays on one core: for strategies that hash.
 
-use nf::{FlowKey, Stateless};
+use nf::{FlowKey, Stateless, Undivided};
 use strategy::{FunctionShape, HashFields, Rss};
 use wire::Fields;
 
@@ -14,21 +14,20 @@ use crate::strategies::refusal::PlanError;
 /// # Errors
 /// [`PlanError::Conflict`] if no hash serves all keys.
 pub fn layout(chain: &Chain, strategy: &'static str) -> Result<Layout, PlanError> {
-    refuse_counts_by_host(chain, strategy)?;
+    refuse_undivided(chain, strategy)?;
     let (fields, shared) = derive(chain, strategy)?;
     Ok(Layout { hash_fields: Some(fields), shared, ..Layout::default() })
 }
 
-/// A count of each inside host is one core's, and packets of a host come to several.
-fn refuse_counts_by_host(chain: &Chain, strategy: &'static str) -> Result<(), PlanError> {
-    let counts = |spec: &FunctionSpec| Some((spec.name.clone(), spec.function.sides()?.counts_by_host?));
-    let Some((name, option)) = chain.functions.iter().find_map(counts) else { return Ok(()) };
+/// What is one for all packets, such as a count of each inside host, is one core's, and packets come to several.
+fn refuse_undivided(chain: &Chain, strategy: &'static str) -> Result<(), PlanError> {
+    let undivided = |spec: &FunctionSpec| Some((spec.name.clone(), spec.function.undivided()?));
+    let Some((name, why)) = chain.functions.iter().find_map(undivided) else { return Ok(()) };
+    let Undivided { option, does, spreads } = why;
     Err(PlanError::Conflict {
         strategy,
         chain: chain.name.clone(),
-        conflict: format!(
-            "`{name}` counts what each inside host has (`{option}`), and a hash spreads a host over cores"
-        ),
+        conflict: format!("`{name}` {does} (`{option}`), and a hash spreads {spreads} over cores"),
         remedy: format!(
             "What works: `--strategy scr`, which answers exactly as one core does, `--strategy single`, or no `{option}`."
         ),

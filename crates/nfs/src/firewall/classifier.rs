@@ -125,9 +125,35 @@ impl Classifier {
     }
 
     /// The index of the first rule that matches.
+    #[inline(never)]
     pub(super) fn first(&self, judged: &Judged) -> Option<usize> {
+        self.first_in_all(self.sets_of(judged))
+    }
+
+    /// The index of the first rule behind another that matches.
+    pub(super) fn next(&self, judged: &Judged, behind: usize) -> Option<usize> {
+        self.next_in_all(&self.sets_of(judged), behind)
+    }
+
+    /// The index of the first rule that decides about a later fragment, in one direction.
+    pub(super) fn first_of_later_fragment(&self, packet: &Packet, is_from_outside: bool) -> Option<usize> {
+        self.first_in_all(self.sets_of_later_fragment(packet, is_from_outside))
+    }
+
+    /// The index of the first rule behind another that decides about a later fragment, in one direction.
+    pub(super) fn next_of_later_fragment(
+        &self,
+        packet: &Packet,
+        is_from_outside: bool,
+        behind: usize,
+    ) -> Option<usize> {
+        self.next_in_all(&self.sets_of_later_fragment(packet, is_from_outside), behind)
+    }
+
+    #[inline(always)]
+    fn sets_of(&self, judged: &Judged) -> [SetAt; 7] {
         let Judged { packet, state, is_from_outside, icmp_type, tcp_flags } = judged;
-        self.first_in_all([
+        [
             self.src.of(bits_of(packet.src)),
             self.dst.of(bits_of(packet.dst)),
             self.src_port.of(packet.src_port),
@@ -135,16 +161,16 @@ impl Classifier {
             self.kind[kind_of(packet.protocol, *icmp_type)],
             self.flags[usize::from(*tcp_flags)],
             self.place[place_of(*state, *is_from_outside)],
-        ])
+        ]
     }
 
-    /// The index of the first rule that decides about a later fragment, in one direction.
-    pub(super) fn first_of_later_fragment(&self, packet: &Packet, is_from_outside: bool) -> Option<usize> {
-        self.first_in_all([
+    #[inline(always)]
+    fn sets_of_later_fragment(&self, packet: &Packet, is_from_outside: bool) -> [SetAt; 3] {
+        [
             self.src.of(bits_of(packet.src)),
             self.dst.of(bits_of(packet.dst)),
             self.fragment[fragment_of(packet.protocol, is_from_outside)],
-        ])
+        ]
     }
 
     #[inline]
@@ -164,6 +190,21 @@ impl Classifier {
             if common.iter().fold(0, |any, word| any | word) != 0 {
                 let found = common.iter().position(|word| *word != 0)?;
                 return Some((at * BLOCK + found) * 64 + common[found].trailing_zeros() as usize);
+            }
+        }
+        None
+    }
+
+    /// As [`Classifier::first_in_all`] for rules behind one, by single words: few packets come here.
+    fn next_in_all(&self, starts: &[SetAt], behind: usize) -> Option<usize> {
+        let from = behind + 1;
+        for word in from / 64..self.blocks * BLOCK {
+            let mut common = if word == from / 64 { u64::MAX << (from % 64) } else { u64::MAX };
+            for start in starts {
+                common &= self.sets[*start as usize + word / BLOCK].0[word % BLOCK];
+            }
+            if common != 0 {
+                return Some(word * 64 + common.trailing_zeros() as usize);
             }
         }
         None

@@ -20,6 +20,7 @@
 //! | this | the function: rules, states, drops, events, report |
 //! | `meta` | what is read of a packet |
 //! | `rule` | one rule |
+//! | `rate` | how many packets a rule matches in how much time |
 //! | `rules` | all rules, and the first that matches |
 //! | `classifier` | how that is found among 10,000 |
 //! | `state` | what is kept of a connection |
@@ -31,7 +32,7 @@
 //!
 //! ```text
 //! accept|drop|reject  PROTOCOL  from ADDRESSES [port PORTS]  to ADDRESSES [port PORTS]
-//!                     [in SIDE] [type TYPES] [flags FLAGS] [state STATES] [log]
+//!                     [in SIDE] [type TYPES] [flags FLAGS] [state STATES] [rate [over] RATE] [burst PACKETS] [log]
 //! ```
 //!
 //! - PROTOCOL is `any`, `tcp`, `udp`, `icmp` (ICMP and ICMPv6), `icmpv6` (ICMPv6 alone), `sctp`, `dccp`, or a number.
@@ -42,6 +43,9 @@
 //! - FLAGS are TCP's: `syn,!ack` matches where SYN is set and ACK is not. The names are `fin`, `syn`, `rst`, `psh`,
 //!   `ack`, `urg` and `ece`.
 //! - STATES are any of the five below. A rule without any is for all of them; one with FLAGS for all but `established`.
+//! - RATE is packets in a time: `10/s`, or by `/minute`, `/hour`, `/day`; PACKETS of `burst`, 5 where nothing is said, is how many may
+//!   come at once. A packet that all else matches takes a token from the rule's bucket; where that is empty the rules behind are
+//!   looked at. `rate over 10/s` matches what finds the bucket empty. At most 256 rules may have a rate: see below.
 //! - `reject` drops a packet, and has its sender told at once: TCP gets a reset (RFC 9293 §3.10.7.1), all else an ICMP error,
 //!   administratively prohibited: type 3, code 13, or over IPv6 type 1, code 1. The answer is made where packets leave
 //!   (`wire::answer`), and comes from the address that the packet was sent to. What may not be answered is dropped and no
@@ -55,12 +59,27 @@
 //!
 //! There are at most 10,000 rules, 100 sets and 1,000,000 prefixes in a set. Packets of a known connection cost the same however many
 //! rules there are: what the rules say of them is kept with the connection, once for each direction. Rules are asked for packets
-//! that begin a connection, for those that are dropped without one, for ICMP and for later fragments, and where a rule has FLAGS
-//! for TCP packets of a connection without an answer. The first that matches
-//! is found by bit vectors (Lakshman and Stiliadis, SIGCOMM 1998): some bits a rule, whatever the rules are. Rules whose tables
+//! that begin a connection, for those that are dropped without one or that a rate had a say about, for ICMP and for later
+//! fragments, and where a rule has FLAGS for TCP packets of a connection without an answer. The first that matches is found by
+//! bit vectors (Lakshman and Stiliadis, SIGCOMM 1998): some bits a rule, whatever the rules are. Rules whose tables
 //! would take more than 256 MiB are refused.
 //!
 //! Prefixes of a set come and go while a run on interfaces goes on: `paceline ctl set add blocklist 203.0.113.7`.
+//!
+//! # Rates
+//!
+//! As in nftables (`limit rate`), a rate is about the packets that come to its rule: not those of a connection that a rule before
+//! accepts as `established`; all of them, if none does. A ruling that a rate had a say in is kept with no connection, so such packets
+//! cost what those cost that begin one. Later fragments take tokens as all packets do. A bucket is one for all that the rule matches: what
+//! each source or flow may send is for [`rate_limiter`](crate::rate_limiter), [`policer`](crate::policer) and [`ddos`](crate::ddos).
+//!
+//! Buckets are one state for all packets. One core has them, or each replica (`scr`, `scr-turns`), which answers as one core does;
+//! under `shared` all cores take from the same ones, and which packets find a token follows the order in which they get there.
+//! Strategies that have each core judge alone refuse a chain with a rate. After a reload a bucket goes on where a rule's words are
+//! the same, and is full elsewhere; with the first rate that comes, and the last that goes, connections begin anew.
+//!
+//! A token is the unit divided by the rate, cut to nanoseconds; times are those of packets. A packet may take tokens of all 256 rules,
+//! and each of these that does not decide costs one more search.
 //!
 //! # States
 //!
@@ -117,7 +136,7 @@ use alloc::{format, vec};
 
 use nf::{
     About, Connection, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, InPlace, NetworkFunction,
-    OptionError, Reload, Reports, StateValue, TwoSided, Verdict,
+    OptionError, Pooled, Reload, Reports, StateValue, TwoSided, Undivided, Verdict,
 };
 use wire::{Edits, Fields, Headers, Stamp, protocol};
 
@@ -127,6 +146,7 @@ use crate::conntrack::{self, Fate, Kind, Segment, Settings, Side, now_ms};
 mod classifier;
 mod meta;
 mod options;
+mod rate;
 mod rule;
 mod rules;
 mod state;
@@ -136,6 +156,7 @@ mod tests;
 
 pub use meta::Meta;
 pub use options::Options;
+pub use rate::Buckets;
 pub use rule::{Action, FLAGS};
 pub use rules::MEMBERS_MAX;
 pub use state::State;
@@ -192,6 +213,12 @@ impl NetworkFunction for Firewall {
     const EXTRAS: Extras<Self> = Extras {
         filled_by: "a packet that the rules accept as `new`; dropped packets make none, nor do ICMP errors \
                     and what is `invalid` or `untracked`",
+        pool: Pooled {
+            make: Self::buckets,
+            steps_in_order: |firewall| firewall.rules.have_rates(),
+            undivided: Self::undivided,
+            ..Pooled::NONE
+        },
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         sides: TwoSided { wants: Self::wants_sides, ..TwoSided::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
@@ -207,7 +234,7 @@ impl NetworkFunction for Firewall {
     type Key = Connection;
     type Meta = Meta;
     type State = State;
-    type Pool = ();
+    type Pool = Buckets;
     type Options = Options;
 
     fn new(options: Options) -> Result<Firewall, OptionError> {
@@ -233,7 +260,7 @@ impl NetworkFunction for Firewall {
     }
 
     #[inline]
-    fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
+    fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Buckets>) -> Verdict {
         let now_ms = now_ms(cx.stamp);
         if let Some(state) = flow
             && self.passes(state, meta, now_ms)
@@ -291,7 +318,13 @@ impl Firewall {
 
     /// Steps any packet.
     #[inline(never)]
-    fn step_any(&self, flow: &mut Option<State>, meta: &Meta, now_ms: u32, cx: &mut Cx<'_, ()>) -> Verdict {
+    fn step_any(
+        &self,
+        flow: &mut Option<State>,
+        meta: &Meta,
+        now_ms: u32,
+        cx: &mut Cx<'_, Buckets>,
+    ) -> Verdict {
         if let Some(state) = flow {
             state.tracked.count_down(now_ms);
         }
@@ -299,7 +332,12 @@ impl Firewall {
             FLOW => {}
             LATER_FRAGMENT => {
                 let judged = meta.judged(States::NEW);
-                let found = self.rules.judge_later_fragment(&judged.packet, judged.is_from_outside);
+                let found = self.rules.judge_later_fragment(
+                    &judged.packet,
+                    judged.is_from_outside,
+                    cx.stamp.time_ns,
+                    cx.pool,
+                );
                 cx.count_rule(Self::ABOUT.events, found.index);
                 return found.verdict();
             }
@@ -362,8 +400,8 @@ impl Firewall {
     }
 
     /// Begins a connection, if the rules accept its first packet; otherwise all stays as it is.
-    fn open(&self, flow: &mut Option<State>, meta: &Meta, now_ms: u32, cx: &mut Cx<'_, ()>) -> Verdict {
-        let found = self.rules.judge(&meta.judged(States::NEW));
+    fn open(&self, flow: &mut Option<State>, meta: &Meta, now_ms: u32, cx: &mut Cx<'_, Buckets>) -> Verdict {
+        let found = self.rules.judge(&meta.judged(States::NEW), cx.stamp.time_ns, cx.pool);
         cx.count_rule(Self::ABOUT.events, found.index);
         if found.ruling != Ruling::Accept {
             return found.verdict();
@@ -401,7 +439,7 @@ impl Firewall {
             rulings: [Ruling::Open; 3],
             marks: asked(Side::Originator),
         };
-        if !meta.is_icmp() {
+        if !meta.is_icmp() && !found.is_on_one() {
             state.set_ruling(OF_NEW, meta.packet.is_from_outside(), found.ruling);
         }
         *flow = Some(state);
@@ -410,7 +448,7 @@ impl Firewall {
 
     /// The verdict for a packet of a connection that is known. It is kept with the connection; but packets of ICMP are judged one by
     /// one, as rules ask for their type.
-    fn judge_known(&self, state: &mut State, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
+    fn judge_known(&self, state: &mut State, meta: &Meta, cx: &mut Cx<'_, Buckets>) -> Verdict {
         state.packets = state.packets.saturating_add(1);
         let side = state.tracked.side(meta.packet.is_from_low());
         let (index, of_rules) = match side {
@@ -425,21 +463,21 @@ impl Firewall {
         if ruling != Ruling::Open && !is_by_flags {
             return ruling.verdict();
         }
-        let found = self.rules.judge(&meta.judged(of_rules));
+        let found = self.rules.judge(&meta.judged(of_rules), cx.stamp.time_ns, cx.pool);
         cx.count_rule(Self::ABOUT.events, found.index);
         if is_other {
             state.rule = found.index as u16;
         }
-        if !meta.is_icmp() && !found.is_logged() {
+        if !meta.is_icmp() && !found.is_on_one() {
             state.set_ruling(index, is_from_outside, found.ruling);
         }
         found.verdict()
     }
 
     /// The verdict for a packet that goes on with no connection.
-    fn judge_apart(&self, meta: &Meta, state: States, event: usize, cx: &mut Cx<'_, ()>) -> Verdict {
+    fn judge_apart(&self, meta: &Meta, state: States, event: usize, cx: &mut Cx<'_, Buckets>) -> Verdict {
         cx.count(event);
-        let found = self.rules.judge(&meta.judged(state));
+        let found = self.rules.judge(&meta.judged(state), cx.stamp.time_ns, cx.pool);
         cx.count_rule(Self::ABOUT.events, found.index);
         found.verdict()
     }
@@ -457,8 +495,20 @@ impl Firewall {
         reason == REJECTED || state::log_of(reason).is_some_and(|log| self.rules.rejects(log))
     }
 
-    fn rejected(&self, _: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {
+    fn rejected(&self, _: &State, _: &Meta, _: &mut Cx<'_, Buckets>) -> Verdict {
         self.when_full.verdict(TABLE_FULL)
+    }
+
+    fn buckets(&self) -> Buckets {
+        if self.rules.have_rates() { Buckets::full() } else { Buckets::default() }
+    }
+
+    fn undivided(&self) -> Option<Undivided> {
+        self.rules.have_rates().then_some(Undivided {
+            option: "rate",
+            does: "has one bucket of tokens for all packets that a rule matches",
+            spreads: "these",
+        })
     }
 
     fn wants_sides(&self) -> Option<&'static str> {

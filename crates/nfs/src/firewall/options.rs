@@ -127,7 +127,7 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
         name: "rules",
         default: "[]",
         help: "the first that matches decides: \"accept|drop|reject PROTOCOL from ADDRESSES [port PORTS] to ADDRESSES \
-               [port PORTS] [in SIDE] [type TYPES] [flags FLAGS] [state STATES] [log]\"",
+               [port PORTS] [in SIDE] [type TYPES] [flags FLAGS] [state STATES] [rate [over] RATE] [burst PACKETS] [log]\"",
     },
     OptionDoc {
         name: "sets",

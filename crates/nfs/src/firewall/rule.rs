@@ -8,11 +8,12 @@ use bitflags::bitflags;
 use serde::Deserialize;
 use wire::{protocol, tcp_flags};
 
+use super::rate::{Pace, Rate, parse_burst};
 use crate::selector::{Grammar, Packet, Protocol, Selector, Sets, Words, help};
 
 /// How a rule is written, for error messages.
 const FORM: &str = "\"accept|drop|reject PROTOCOL from ADDRESSES [port PORTS] to ADDRESSES [port PORTS] [in SIDE] \
-                    [type TYPES] [flags FLAGS] [state STATES] [log]\"";
+                    [type TYPES] [flags FLAGS] [state STATES] [rate [over] RATE] [burst PACKETS] [log]\"";
 
 /// What a rule does with the packets that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -107,10 +108,12 @@ pub(super) struct Rule {
     flags: Option<(u8, u8)>,
     /// Which one it is of those that ask for a log of what they drop, from 0.
     pub(super) log: Option<u8>,
+    /// How many packets it takes in how much time.
+    pub(super) rate: Option<Rate>,
 }
 
 impl Rule {
-    /// Whether the rule decides about a packet.
+    /// Whether the rule decides about a packet, if its rate lets it.
     #[cfg(test)]
     pub(super) fn matches(&self, judged: &Judged) -> bool {
         self.states.contains(judged.state)
@@ -120,7 +123,7 @@ impl Rule {
             && self.flags.is_none_or(|(mask, set)| judged.tcp_flags & mask == set)
     }
 
-    /// Whether the rule decides about a later fragment.
+    /// Whether the rule decides about a later fragment, if its rate lets it.
     #[cfg(test)]
     pub(super) fn may_accept_or_drops(&self, packet: &Packet, is_from_outside: bool) -> bool {
         let asks_for_more = self.selector.asks_for_ports() || !self.types.is_empty() || self.flags.is_some();
@@ -210,23 +213,28 @@ struct Conditions {
     types: Option<Vec<(u8, u8)>>,
     flags: Option<(u8, u8)>,
     log: Option<u8>,
+    pace: Option<Pace>,
+    burst: Option<u32>,
 }
 
 impl Conditions {
     fn parse(words: &mut Words<'_>, protocol: Protocol) -> Result<Conditions, String> {
         let mut conditions = Conditions::default();
         while let Some(name) = words.next() {
-            let Conditions { states, is_from_outside, types, flags, log } = &mut conditions;
+            let Conditions { states, is_from_outside, types, flags, log, pace, burst } = &mut conditions;
+            let is_over = name == "rate" && words.next_if_eq(&"over").is_some();
             let mut list = || words.next().ok_or_else(|| format!("ends after \"{name}\"; write {FORM}"));
             let is_first = match name {
                 "state" => states.replace(parse_states(list()?)?).is_none(),
                 "in" => is_from_outside.replace(parse_side(list()?)?).is_none(),
                 "type" => types.replace(parse_types(list()?, protocol)?).is_none(),
                 "flags" => flags.replace(parse_flags(list()?, protocol)?).is_none(),
+                "rate" => pace.replace(Pace::parse(list()?, is_over)?).is_none(),
+                "burst" => burst.replace(parse_burst(list()?)?).is_none(),
                 // Its number comes with its place among all rules.
                 "log" => log.replace(0).is_none(),
                 _ => {
-                    let choices = ["in", "type", "flags", "state", "log"];
+                    let choices = ["in", "type", "flags", "state", "rate", "burst", "log"];
                     return Err(format!(
                         "goes on with \"{name}\", which is no condition{}; lists have commas and no spaces: \"80,443\"",
                         help(name, &choices)
@@ -234,7 +242,11 @@ impl Conditions {
                 }
             };
             if !is_first {
-                let remedy = if name == "log" { "once is enough" } else { "write one list with commas" };
+                let remedy = match name {
+                    "log" => "once is enough",
+                    "rate" | "burst" => "a rule has one",
+                    _ => "write one list with commas",
+                };
                 return Err(format!("has \"{name}\" twice; {remedy}"));
             }
         }
@@ -242,7 +254,7 @@ impl Conditions {
     }
 
     fn rule(self, action: Action, selector: Selector) -> Result<Rule, String> {
-        let Conditions { states, is_from_outside, types, flags, log } = self;
+        let Conditions { states, is_from_outside, types, flags, log, pace, burst } = self;
         if log.is_some() && action == Action::Accept {
             return Err(
                 "asks for a log of what it accepts; only rules that drop or reject have \"log\"".into()
@@ -255,9 +267,23 @@ impl Conditions {
                     .into(),
             );
         }
+        let rate = match (pace, burst) {
+            (Some(pace), burst) => Some(pace.rate(burst)?),
+            (None, None) => None,
+            (None, Some(_)) => return Err("has a burst and no rate; write \"rate 10/s burst 20\"".into()),
+        };
         let all = if flags.is_some() { States::all() - States::ESTABLISHED } else { States::all() };
         let states = states.unwrap_or(all);
-        Ok(Rule { action, selector, states, is_from_outside, types: types.unwrap_or_default(), flags, log })
+        Ok(Rule {
+            action,
+            selector,
+            states,
+            is_from_outside,
+            types: types.unwrap_or_default(),
+            flags,
+            log,
+            rate,
+        })
     }
 }
 

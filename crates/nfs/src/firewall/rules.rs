@@ -10,6 +10,7 @@ use nf::{OptionError, Verdict};
 
 use super::classifier::Classifier;
 use super::options::Options;
+use super::rate::{Buckets, Places, RATES_MAX};
 use super::rule::{Action, Judged, Rule};
 use super::state::{LOGGED_RULES_MAX, Ruling, logged};
 use crate::selector::{Packet, Sets};
@@ -30,6 +31,8 @@ pub(super) struct Rules {
     classifier: Arc<Classifier>,
     texts: Arc<[String]>,
     default: Action,
+    /// Where the buckets of rules with a rate are.
+    places: Places,
     /// Which chain file of a run they are of. It wraps around.
     pub(super) number: u16,
 }
@@ -42,6 +45,8 @@ pub(super) struct Found {
     pub(super) ruling: Ruling,
     /// [`Rule::log`] of that rule.
     log: Option<u8>,
+    /// Whether a rule's rate had a say.
+    by_rate: bool,
 }
 
 impl Found {
@@ -50,10 +55,10 @@ impl Found {
         self.log.map_or_else(|| self.ruling.verdict(), logged)
     }
 
-    /// Whether each packet is to name the rule, so that the ruling on one is not kept for others.
+    /// Whether the ruling is on one packet alone and not kept for others: where each is to name the rule, or takes a token.
     #[inline]
-    pub(super) fn is_logged(self) -> bool {
-        self.log.is_some()
+    pub(super) fn is_on_one(self) -> bool {
+        self.log.is_some() || self.by_rate
     }
 }
 
@@ -66,7 +71,7 @@ impl Rules {
         }
         let sets = parse_sets(options)?;
         let mut list: Vec<Rule> = Vec::with_capacity(texts.len());
-        let (mut ranges, mut logged) = (0, 0);
+        let (mut ranges, mut logged, mut rates) = (0, 0, 0);
         for (number, text) in (1..).zip(texts) {
             let mut rule = Rule::parse(text, &sets)
                 .map_err(|wrong| error(format!("rule {number}, \"{text}\", {wrong}")))?;
@@ -79,6 +84,15 @@ impl Rules {
                 *log = logged;
                 logged += 1;
             }
+            if let Some(rate) = &mut rule.rate {
+                let is_one_more = |_| {
+                    error(format!(
+                        "have a rate more than {RATES_MAX} times, first in rule {number}; have fewer rules with a rate of their own"
+                    ))
+                };
+                rate.number = u8::try_from(rates).map_err(is_one_more)?;
+                rates += 1;
+            }
             ranges += rule.ranges();
             if ranges > RANGES_MAX {
                 return Err(error(format!(
@@ -90,50 +104,132 @@ impl Rules {
         }
         let classifier = Arc::new(Classifier::new(&list).map_err(error)?);
         let (list, texts) = (list.into(), texts.clone().into());
-        Ok(Rules { list, classifier, texts, default: options.default, number: 0 })
+        let places = Places::first(rates);
+        Ok(Rules { list, classifier, texts, default: options.default, places, number: 0 })
     }
 
     /// These rules, where they follow `old` while the firewall runs: with the number of `old` if they say what it says.
     pub(super) fn following(&self, old: &Rules) -> Rules {
         let is_same = self.list == old.list && self.default == old.default;
         let number = if is_same { old.number } else { old.number.wrapping_add(1) };
-        Rules { number, ..self.clone() }
+        let places = old.places.of_following(&self.rated(), old.rated());
+        Rules { number, places, ..self.clone() }
     }
 
-    /// What the first rule that matches says, or the default.
-    #[inline]
-    pub(super) fn judge(&self, judged: &Judged) -> Found {
-        self.found(self.classifier.first(judged))
+    /// Those with a rate: its number, and the rule's words.
+    fn rated(&self) -> Vec<(u8, String)> {
+        let rated =
+            self.list.iter().zip(&*self.texts).filter_map(|(rule, text)| Some((rule.rate?.number, text)));
+        rated.map(|(number, text)| (number, text.split_whitespace().collect::<Vec<_>>().join(" "))).collect()
     }
 
-    /// What is said of a later fragment: it passes if its first one might, in either direction.
-    pub(super) fn judge_later_fragment(&self, packet: &Packet, is_from_outside: bool) -> Found {
-        let first = |packet: &Packet, is_from_outside| {
-            self.found(self.classifier.first_of_later_fragment(packet, is_from_outside))
+    /// Whether one of them has a rate.
+    pub(super) fn have_rates(&self) -> bool {
+        self.list.iter().any(|rule| rule.rate.is_some())
+    }
+
+    /// What is said of a packet. Rules that match but for their rate take a token, in their order, up to the one that decides.
+    #[inline(always)]
+    pub(super) fn judge(&self, judged: &Judged, now_ns: u64, buckets: &mut Buckets) -> Found {
+        let found = self.found(self.classifier.first(judged));
+        if found.by_rate { self.judge_by_rate(found, judged, now_ns, buckets) } else { found }
+    }
+
+    /// A call of its own, so that packets of other rules pay for a comparison alone.
+    #[cold]
+    #[inline(never)]
+    fn judge_by_rate(&self, found: Found, judged: &Judged, now_ns: u64, buckets: &mut Buckets) -> Found {
+        self.by_rate(found, now_ns, buckets, |behind| self.classifier.next(judged, behind))
+    }
+
+    /// What is said of a later fragment: it passes if its first one might, in either direction. It takes tokens as any packet.
+    pub(super) fn judge_later_fragment(
+        &self,
+        packet: &Packet,
+        is_from_outside: bool,
+        now_ns: u64,
+        buckets: &mut Buckets,
+    ) -> Found {
+        let mut first = |packet: &Packet, is_from_outside| {
+            let found = self.found(self.classifier.first_of_later_fragment(packet, is_from_outside));
+            let next = |behind| self.classifier.next_of_later_fragment(packet, is_from_outside, behind);
+            if found.by_rate { self.by_rate(found, now_ns, buckets, next) } else { found }
         };
-        either(first(packet, is_from_outside), || first(&packet.reversed(), !is_from_outside))
+        let found = first(packet, is_from_outside);
+        either(found, || first(&packet.reversed(), !is_from_outside))
+    }
+
+    /// What is said where the first rule that matches has a rate.
+    fn by_rate(
+        &self,
+        mut found: Found,
+        now_ns: u64,
+        buckets: &mut Buckets,
+        next: impl Fn(usize) -> Option<usize>,
+    ) -> Found {
+        while let Some(rate) = self.list.get(found.index).and_then(|rule| rule.rate.as_ref()) {
+            if buckets.matches(rate, self.places.of(rate.number), now_ns) {
+                break;
+            }
+            found = self.found(next(found.index));
+        }
+        Found { by_rate: true, ..found }
     }
 
     /// [`Rules::judge`] in plain code, to compare with.
     #[cfg(test)]
-    pub(super) fn judge_one_by_one(&self, judged: &Judged) -> Found {
-        self.found(self.list.iter().position(|rule| rule.matches(judged)))
+    pub(super) fn judge_one_by_one(&self, judged: &Judged, now_ns: u64, buckets: &mut Buckets) -> Found {
+        self.found_one_by_one(now_ns, buckets, |rule| rule.matches(judged))
     }
 
     /// [`Rules::judge_later_fragment`] in plain code, to compare with.
     #[cfg(test)]
-    pub(super) fn judge_later_fragment_one_by_one(&self, packet: &Packet, is_from_outside: bool) -> Found {
-        let first = |packet: &Packet, is_from_outside| {
-            self.found(self.list.iter().position(|rule| rule.may_accept_or_drops(packet, is_from_outside)))
+    pub(super) fn judge_later_fragment_one_by_one(
+        &self,
+        packet: &Packet,
+        is_from_outside: bool,
+        now_ns: u64,
+        buckets: &mut Buckets,
+    ) -> Found {
+        let mut first = |packet: &Packet, is_from_outside| {
+            self.found_one_by_one(now_ns, buckets, |rule| rule.may_accept_or_drops(packet, is_from_outside))
         };
-        either(first(packet, is_from_outside), || first(&packet.reversed(), !is_from_outside))
+        let found = first(packet, is_from_outside);
+        either(found, || first(&packet.reversed(), !is_from_outside))
+    }
+
+    #[cfg(test)]
+    fn found_one_by_one(
+        &self,
+        now_ns: u64,
+        buckets: &mut Buckets,
+        mut matches: impl FnMut(&Rule) -> bool,
+    ) -> Found {
+        let mut by_rate = false;
+        let index = self.list.iter().position(|rule| {
+            matches(rule)
+                && rule.rate.is_none_or(|rate| {
+                    by_rate = true;
+                    buckets.matches(&rate, self.places.of(rate.number), now_ns)
+                })
+        });
+        Found { by_rate, ..self.found(index) }
     }
 
     #[inline]
     fn found(&self, index: Option<usize>) -> Found {
-        let found = index.and_then(|index| self.list.get(index).map(|rule| (index, rule.action, rule.log)));
-        let (index, action, log) = found.unwrap_or((self.list.len(), self.default, None));
-        Found { index, ruling: Ruling::of(action, index, self.list.len()), log }
+        let found = index.and_then(|index| self.list.get(index).map(|rule| (index, rule)));
+        let Some((index, rule)) = found else {
+            let index = self.list.len();
+            return Found {
+                index,
+                ruling: Ruling::of(self.default, index, index),
+                log: None,
+                by_rate: false,
+            };
+        };
+        let ruling = Ruling::of(rule.action, index, self.list.len());
+        Found { index, ruling, log: rule.log, by_rate: rule.rate.is_some() }
     }
 
     /// The index of the rule with this number among those that ask for a log.

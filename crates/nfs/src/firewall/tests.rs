@@ -11,6 +11,7 @@ use crate::test_util::{function, icmp_error, ms, not_ip, option_error, tcp, tcp_
 
 mod classifier;
 mod properties;
+mod rates;
 mod rule_texts;
 
 const PASS: Verdict = Verdict::Forward;
@@ -417,7 +418,7 @@ fn after_a_reload_known_connections_meet_the_new_rules() {
     let shut = function::<Firewall>(&rules(&list)).following(&open).unwrap();
     let step = |firewall: &Firewall, flow: &mut Option<State>, packet: &Headers| {
         let meta = Firewall::project(packet).unwrap();
-        let (mut edits, mut pool, mut events) = (Edits::NONE, (), [0; 5]);
+        let (mut edits, mut pool, mut events) = (Edits::NONE, firewall.buckets(), [0; 5]);
         let mut cx = Cx::new(Stamp::default(), &mut edits, &mut pool, &mut events, 0);
         firewall.step(flow, &meta, &mut cx)
     };

@@ -277,13 +277,7 @@ impl Sides {
     pub(super) fn contract(&self, keeps_ports: bool, fixed: &FixedEnds) -> nf::Sides {
         let own = self.external.iter().map(|addr| Addr::v4(*addr));
         let external = PrefixSet::of(own.chain(fixed.iter().map(|end| end.external.addr)));
-        nf::Sides {
-            inside: self.inside.clone(),
-            external,
-            keeps_ports,
-            fixed: fixed.clone(),
-            counts_by_host: None,
-        }
+        nf::Sides { inside: self.inside.clone(), external, keeps_ports, fixed: fixed.clone() }
     }
 
     pub(super) fn inside(&self) -> &PrefixSet {

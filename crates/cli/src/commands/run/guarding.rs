@@ -51,11 +51,15 @@ pub fn notes(args: &RunArgs, place: &Place<'_>, chain: &Chain, shares_with_host:
     let is_tracker = |name: &str| matches!(name.split('#').next(), Some("conntrack" | "firewall"));
     let tracker = chain.functions.iter().map(|spec| &spec.name).find(|name| is_tracker(name));
     let tracker = tracker.filter(|_| place.way == Way::Route && args.live.host == HostArg::Chain);
-    let second = tracker.map(|name| {
-        format!(
+    let second = tracker.map(|name| match name.split('#').next() {
+        Some("firewall") => format!(
+            "{name} does not see this host's answers, so TCP to this host is `invalid` from the second packet on: for ports that have \
+             to be reached write a rule without `state`, or use --pass-to-host"
+        ),
+        _ => format!(
             "{name} does not see this host's answers, so it drops TCP to this host from the second packet on: use --pass-to-host \
              for ports that have to be reached"
-        )
+        ),
     });
     first.into_iter().chain(second).collect()
 }

@@ -19,6 +19,50 @@ struct Plain {
     from_outside: Option<bool>,
     /// Some of `new`, `established` and `invalid`; none are all.
     states: Vec<&'static str>,
+    rate: Option<PlainRate>,
+}
+
+/// A bucket in plain code, with tokens that are refilled, as nftables has them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlainRate {
+    pub(super) is_over: bool,
+    pub(super) packets: u128,
+    pub(super) unit: (&'static str, u128),
+    pub(super) burst: u128,
+    /// What was taken out of the full bucket, ns, and when that was so.
+    pub(super) taken_ns: u128,
+    pub(super) last_ns: u128,
+}
+
+impl PlainRate {
+    pub(super) fn text(&self) -> String {
+        let PlainRate { is_over, packets, unit, burst, .. } = self;
+        format!(" rate {}{packets}/{} burst {burst}", if *is_over { "over " } else { "" }, unit.0)
+    }
+
+    pub(super) fn matches(&mut self, now_ns: u128) -> bool {
+        let token_ns = self.unit.1 / self.packets;
+        self.taken_ns = self.taken_ns.saturating_sub(now_ns - self.last_ns);
+        self.last_ns = now_ns;
+        let has_one = self.taken_ns + token_ns <= token_ns * self.burst;
+        self.taken_ns += if has_one { token_ns } else { 0 };
+        has_one != self.is_over
+    }
+}
+
+pub(super) fn any_rate() -> impl Strategy<Value = PlainRate> {
+    const S: u128 = 1_000_000_000;
+    let units = [("s", S), ("second", S), ("minute", 60 * S), ("hour", 3_600 * S), ("day", 86_400 * S)];
+    (any::<bool>(), 1_u128..5_000, proptest::sample::select(units.to_vec()), 1_u128..6).prop_map(
+        |(is_over, packets, unit, burst)| PlainRate {
+            is_over,
+            packets,
+            unit,
+            burst,
+            taken_ns: 0,
+            last_ns: 0,
+        },
+    )
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +96,8 @@ impl Plain {
             _ => format!(" state {}", self.states.join(",")),
         };
         let action = self.action;
-        format!("{action} {protocol} from {from} to {to}{side}{states}")
+        let rate = self.rate.map_or(String::new(), |rate| rate.text());
+        format!("{action} {protocol} from {from} to {to}{side}{states}{rate}")
     }
 
     fn matches(&self, headers: &Headers, state: &str) -> bool {
@@ -73,12 +118,13 @@ fn any_rule() -> impl Strategy<Value = Plain> {
     let states = proptest::sample::subsequence(std::vec!["new", "established", "invalid"], 0..=3);
     let side = prop_oneof![2 => Just(None), 1 => any::<bool>().prop_map(Some)];
     let action = proptest::sample::select(&["accept", "accept", "drop", "reject"]);
-    (action, protocol, end.clone(), end, side, states).prop_map(
-        |(action, protocol, mut from, mut to, from_outside, states)| {
+    let rate = prop_oneof![3 => Just(None), 1 => any_rate().prop_map(Some)];
+    (action, protocol, end.clone(), end, side, states, rate).prop_map(
+        |(action, protocol, mut from, mut to, from_outside, states, rate)| {
             if protocol.is_none() {
                 (from.port, to.port) = (None, None);
             }
-            Plain { action, protocol, ends: [from, to], from_outside, states }
+            Plain { action, protocol, ends: [from, to], from_outside, states, rate }
         },
     )
 }
@@ -100,15 +146,20 @@ struct Model {
     tracker: Rig<Conntrack>,
     /// Connection: whether its originator is the key's low end, and whether it was answered.
     known: BTreeMap<Vec<u8>, (bool, bool)>,
+    now_ns: u128,
 }
 
 impl Model {
     fn new(list: Vec<Plain>) -> Model {
-        Model { list, tracker: Rig::new(function("gaps = \"strict\"")), known: BTreeMap::new() }
+        Model { list, tracker: Rig::new(function("gaps = \"strict\"")), known: BTreeMap::new(), now_ns: 0 }
     }
 
-    fn first_match(&self, headers: &Headers, state: &str) -> Verdict {
-        match self.list.iter().find(|rule| rule.matches(headers, state)) {
+    fn first_match(&mut self, headers: &Headers, state: &str) -> Verdict {
+        let now_ns = self.now_ns;
+        let decides = |rule: &mut Plain| {
+            rule.matches(headers, state) && rule.rate.as_mut().is_none_or(|rate| rate.matches(now_ns))
+        };
+        match self.list.iter_mut().find_map(|rule| decides(rule).then_some(rule)) {
             Some(Plain { action: "accept", .. }) => PASS,
             Some(Plain { action: "reject", .. }) => REJECTED,
             Some(_) => RULE,
@@ -145,14 +196,18 @@ proptest! {
     #[test]
     fn each_packet_gets_what_the_first_match_says(
         list in proptest::collection::vec(any_rule(), 0..10),
-        packets in proptest::collection::vec((any_packet(), any::<bool>()), 1..150),
+        packets in proptest::collection::vec((any_packet(), any::<bool>(), 0_u64..40_000_000), 1..150),
     ) {
         let texts: Vec<String> = list.iter().map(Plain::text).collect();
         let mut rig = rig(&format!("gaps = \"strict\"\nrules = {texts:?}"));
         let mut model = Model::new(list);
-        for (packet, turn) in packets {
+        let mut now_ns = 0;
+        for (packet, turn, pause_ns) in packets {
             let packet = if turn { back(packet) } else { packet };
-            prop_assert_eq!(rig.packet(0, &packet), model.packet(&packet), "{:?}", packet);
+            // No connection is too old in 6 s.
+            now_ns += pause_ns;
+            model.now_ns = now_ns.into();
+            prop_assert_eq!(rig.packet(now_ns, &packet), model.packet(&packet), "{:?}", packet);
             prop_assert_eq!(rig.len(), model.known.len());
         }
     }
@@ -173,7 +228,7 @@ proptest! {
     #[test]
     fn any_text_is_a_rule_or_an_error(
         text in "(accept|drop|reject)? ?(any|tcp|icmp)? ?(from)? ?(any|@x)? ?(port [0-9]{1,6})? ?(to any)? ?\
-                 ((in|type|flags|state) [a-z!,0-9]{0,8} ?){0,3}",
+                 ((in|type|flags|state|rate|rate over|burst) [a-z!,0-9/]{0,8} ?){0,3}",
     ) {
         let _ = Firewall::new(toml::from_str(&rules(&[&text])).unwrap());
     }

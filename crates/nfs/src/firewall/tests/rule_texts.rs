@@ -90,6 +90,28 @@ fn a_bad_rule_is_named_with_its_number_and_remedy() {
             "drop tcp from any to any lug",
             "goes on with \"lug\", which is no condition; did you mean \"log\"?",
         ),
+        ("drop tcp from any to any rate", "ends after \"rate\"; write"),
+        ("drop tcp from any to any rate over", "ends after \"rate\"; write"),
+        (
+            "drop tcp from any to any rate 10",
+            "has the rate \"10\"; write packets and a unit: \"10/s\", or /minute",
+        ),
+        ("drop tcp from any to any rate 10/week", "has the rate \"10/week\"; write"),
+        ("drop tcp from any to any rate -1/s", "has the rate \"-1/s\"; write"),
+        ("drop tcp from any to any rate 0/s", "has the rate \"0/s\", which lets nothing pass"),
+        ("drop tcp from any to any rate 1000000001/s", "at most one packet a nanosecond"),
+        ("drop tcp from any to any rate 1/s rate 2/s", "has \"rate\" twice; a rule has one"),
+        ("drop tcp from any to any burst 3", "has a burst and no rate; write \"rate 10/s burst 20\""),
+        (
+            "drop tcp from any to any rate 1/s burst 0",
+            "has the burst \"0\"; write the packets that may come at once",
+        ),
+        ("drop tcp from any to any rate 1/s burst 4294967296", "has the burst \"4294967296\""),
+        (
+            "drop tcp from any to any rate 1/day burst 36501",
+            "has a burst of 36501, which takes more than 100 years",
+        ),
+        ("drop tcp from any to any burst 2 rate over 2/s burst 2", "has \"burst\" twice; a rule has one"),
         ("accept tcp from any to any in dmz", "has the side \"dmz\" There are: inside, outside"),
         ("accept udp from any to any flags syn", "asks for flags; only tcp has flags"),
         ("accept tcp from any to any flags sin", "has the flag \"sin\"; did you mean"),
@@ -116,6 +138,9 @@ fn a_bad_rule_is_named_with_its_number_and_remedy() {
     assert_eq!(option_error::<Firewall>(&rules(&many)), "`rules` are 10001; at most 10000 are possible");
     let error = option_error::<Firewall>(&rules(&["drop any from any to any log"; 17]));
     assert!(error.contains("have \"log\" more than 16 times, first in rule 17"), "{error}");
+    let error = option_error::<Firewall>(&rules(&["drop any from any to any rate 1/s"; 257]));
+    assert!(error.contains("have a rate more than 256 times, first in rule 257"), "{error}");
+    rig(&rules(&["drop any from any to any rate 1/s"; 256]));
     let error = option_error::<Firewall>(&rules(&["drop any from @bad to any"]));
     assert!(error.contains("asks for the set \"@bad\", and there are none; write it into `sets`"), "{error}");
 }

@@ -113,5 +113,5 @@ fn limits_that_make_no_sense_are_refused() {
     let many = option_error::<Nat>(&format!("{}\nports_per_host = 16385", SMALL.replace("/8", "/24")));
     assert_eq!(many, "`ports_per_host` is 16385; at most 16384 can be counted, and 0 is no limit");
     let nat: Nat = function(&format!("{}\nports_per_host = 9", SMALL.replace("/8", "/24")));
-    assert_eq!(nat.sides().and_then(|sides| sides.counts_by_host), Some("ports_per_host"));
+    assert_eq!(nat.undivided().map(|undivided| undivided.option), Some("ports_per_host"));
 }

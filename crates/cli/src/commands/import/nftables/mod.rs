@@ -7,6 +7,7 @@
 //! | `space` | sets of packets |
 //! | `names` | numbers of names |
 //! | `matches` | a condition as a set of packets |
+//! | `limits` | limits as rates |
 //! | `walk` | chains as a list of decisions |
 //! | `write` | decisions as rules of `firewall` |
 //! | `say` | expressions as people write them |
@@ -23,6 +24,7 @@ use crate::failure::{DIFFERENT, Failure};
 use crate::input::{name_of_input, read_text_or_stdin};
 use crate::output::{self, Reports, fitted};
 
+mod limits;
 mod matches;
 mod names;
 mod ruleset;

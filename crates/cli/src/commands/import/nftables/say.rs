@@ -42,7 +42,10 @@ fn full(expression: &Value) -> String {
         "counter" => kind.clone(),
         "log" => "log".to_owned(),
         "vmap" => format!("{} vmap {}", part("key"), part("data")),
-        "limit" if value.get("rate").is_some() => format!("limit rate {}/{}", part("rate"), part("per")),
+        "limit" if value.get("rate").is_some() => {
+            let over = if value.get("inv").is_some_and(|over| over == true) { "over " } else { "" };
+            format!("limit rate {over}{}/{}", part("rate"), part("per"))
+        }
         "reject" if value.is_null() => kind.clone(),
         "reject" if value.get("expr").is_none() => format!("reject with {}", part("type")),
         "reject" => format!("reject with {} {}", part("type"), part("expr")),

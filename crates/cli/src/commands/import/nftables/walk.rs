@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use super::limits::{Limit, is_exact};
 use super::matches::{self, Context, Key, Unfit, WITH_PORTS};
 use super::ruleset::{Chain, Rule, Table};
 use super::say;
@@ -26,8 +27,19 @@ const SAME: &str = "verdicts are as before";
 pub struct Decision {
     pub says: Says,
     pub packets: Regions,
+    /// It is for so many of them, and the others meet the next decisions.
+    pub limit: Option<Limited>,
     /// Index into [`Walk::origins`].
     pub origin: usize,
+}
+
+/// A limit of a rule.
+#[derive(Clone, Debug)]
+pub struct Limited {
+    pub limit: Limit,
+    /// Table, chain and rule: all decisions of one rule have one bucket.
+    pub place: String,
+    pub expression: String,
 }
 
 /// What becomes of packets.
@@ -127,7 +139,7 @@ impl Statement {
             }
             // The clamp of the segment size (`tcp option maxseg size set rt mtu`).
             "mangle" if value.pointer("/key/tcp option").is_some() => Statement::Harmless,
-            "limit" | "quota" | "ct count" => Statement::Condition,
+            "quota" | "ct count" => Statement::Condition,
             _ => Statement::Action,
         }
     }
@@ -217,6 +229,7 @@ impl<'a> Walk<'a> {
         let comment = rule.comment.as_ref().map_or_else(String::new, |comment| format!(" # {comment}"));
         let origin = self.origin(format!("{place}: {}{comment}", say::rule(&rule.expressions)));
         let mut verdicts: Vec<(Verdict<'a>, Reach)> = Vec::new();
+        let mut limit: Option<Limited> = None;
         for expression in &rule.expressions {
             let Some((kind, value)) = expression.as_object().and_then(|map| map.iter().next()) else {
                 continue;
@@ -230,6 +243,13 @@ impl<'a> Walk<'a> {
                 }
             };
             let unfit = |walk: &mut Walk<'a>, why: Unfit| lists(walk, why, "");
+            if matches!(kind.as_str(), "match" | "vmap" | "limit" | "quota" | "ct count")
+                && let Some(Limited { expression, .. }) = limit.take()
+            {
+                let why = "a rate of `firewall` counts packets that all other conditions match".to_owned();
+                self.problems.push(Problem { place: place.clone(), expression, why, instead: "" });
+                packets = Reach::some(packets.may);
+            }
             if let Some(verdict) = Verdict::of(kind, value) {
                 if kind == "reject" && !is_known_reject(value) {
                     let why = "`firewall` answers with TCP resets and \"administratively prohibited\" alone";
@@ -240,6 +260,16 @@ impl<'a> Walk<'a> {
             }
             match kind.as_str() {
                 "counter" | "continue" | "comment" => {}
+                "limit" => match Limit::of(value) {
+                    Ok(known) => {
+                        let (place, expression) = (place.clone(), say::expression(expression));
+                        limit = Some(Limited { limit: known, place, expression });
+                    }
+                    Err(why) => {
+                        unfit(self, why.into())?;
+                        packets = Reach::some(packets.may);
+                    }
+                },
                 "match" => {
                     if let Some(name) = matches::empty_set(value, &chain.table, self.context.ruleset) {
                         let why =
@@ -293,6 +323,14 @@ impl<'a> Walk<'a> {
         if verdicts.is_empty() && is_action {
             verdicts.push((Verdict::Drop, packets.clone()));
         }
+        if let Some(Limited { limit: known, expression, .. }) = &limit
+            && let Some(why) = self.unfit_limit(known, &verdicts, at).map_err(|_| too_many())?
+        {
+            let (place, expression) = (place.clone(), expression.clone());
+            self.problems.push(Problem { place, expression, why: why.to_owned(), instead: "" });
+            verdicts.iter_mut().for_each(|(_, packets)| *packets = Reach::some(packets.may.clone()));
+            limit = None;
+        }
         let instead = match &verdicts[..] {
             [(Verdict::Accept, packets)] if packets.sure.is_empty() => {
                 "the rule is left out, and its packets meet the next ones"
@@ -305,10 +343,43 @@ impl<'a> Walk<'a> {
         };
         let open = self.problems[known..].iter_mut().filter(|problem| problem.instead.is_empty());
         open.for_each(|problem| problem.instead = instead);
+        let first = self.decisions.len();
         for (verdict, packets) in verdicts {
             self.verdict(&verdict, chain, &packets, live, at, origin, &place)?;
         }
+        // Decisions of chains that a rule leads to have limits of their own, and it has none.
+        if limit.is_some() {
+            self.decisions[first..].iter_mut().for_each(|decision| decision.limit.clone_from(&limit));
+        }
         Ok(())
+    }
+
+    /// Why a limit in front of these verdicts does not fit, if it does not.
+    fn unfit_limit(
+        &self,
+        limit: &Limit,
+        verdicts: &[(Verdict<'_>, Reach)],
+        at: At,
+    ) -> Result<Option<&'static str>, TooMany> {
+        // Nothing depends on it.
+        let [(verdict, packets)] = verdicts else { return Ok(None) };
+        let accepts = match verdict {
+            Verdict::Accept if at.base + 1 < self.bases.len() => {
+                return Ok(Some(
+                    "what it lets pass meets other chains of the hook, where `firewall` has one list",
+                ));
+            }
+            Verdict::Accept => true,
+            Verdict::Drop | Verdict::Reject => false,
+            Verdict::Jump(_) | Verdict::Goto(_) | Verdict::Return => {
+                return Ok(Some("it leads to other rules, and a rate of `firewall` is one rule's"));
+            }
+        };
+        Ok(match (limit.closes(accepts), is_exact(packets)?) {
+            (false, _) => Some("where the bucket is empty earlier than the kernel's, more would pass"),
+            (true, false) => Some("which packets it counts is not sure"),
+            (true, true) => None,
+        })
     }
 
     /// What a rule with these keys leaves open of these packets.
@@ -428,7 +499,7 @@ impl<'a> Walk<'a> {
         if self.decisions.len() >= DECISIONS_MAX {
             return Err(Failed::TooMany(self.origins[origin].clone()));
         }
-        self.decisions.push(Decision { says, packets: packets.simple(), origin });
+        self.decisions.push(Decision { says, packets: packets.simple(), limit: None, origin });
         Ok(())
     }
 }

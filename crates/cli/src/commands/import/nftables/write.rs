@@ -9,7 +9,7 @@ use wire::{Addr, protocol, tcp_flags};
 use super::matches::{Sides, WITH_PORTS};
 use super::ruleset::Ruleset;
 use super::space::{Dim, Ranges, Region, STATES, V4, family};
-use super::walk::{Decision, Problem, Says, Walk};
+use super::walk::{Decision, Limited, Problem, Says, Walk};
 use crate::output::printable;
 
 /// More prefixes than these get a set of their own.
@@ -35,6 +35,8 @@ pub struct Writer<'a> {
 enum Line {
     Comment(String),
     Rule(String),
+    /// A rule up to its rate, if its limit comes to this one.
+    Limited(String, Says, Limited),
 }
 
 impl<'a> Writer<'a> {
@@ -94,12 +96,58 @@ impl<'a> Writer<'a> {
                 shown = Some(decision.origin);
             }
             for region in decision.packets.iter() {
-                let rules = self.rules(decision.says, region, &walk.origins[decision.origin]);
-                lines.extend(rules.into_iter().map(Line::Rule));
+                let rules = self.rules(decision.says, region, &walk.origins[decision.origin]).into_iter();
+                match &decision.limit {
+                    None => lines.extend(rules.map(Line::Rule)),
+                    Some(limit) => {
+                        lines.extend(rules.map(|rule| Line::Limited(rule, decision.says, limit.clone())));
+                    }
+                }
             }
-            self.remember(decision);
+            if decision.limit.is_none() {
+                self.remember(decision);
+            }
         }
+        let lines = self.with_rates(lines);
         (self.text(&lines, name, about), self.problems)
+    }
+
+    /// Gives the one rule that a limit comes to its rate. Where they are several, each of which would have a bucket, those that accept
+    /// are left out, and those that drop are for all.
+    fn with_rates(&mut self, lines: Vec<Line>) -> Vec<Line> {
+        let mut rules_of: BTreeMap<String, usize> = BTreeMap::new();
+        for line in &lines {
+            if let Line::Limited(_, _, Limited { place, .. }) = line {
+                *rules_of.entry(place.clone()).or_default() += 1;
+            }
+        }
+        let mut with_rates = Vec::new();
+        for line in lines {
+            let Line::Limited(rule, says, Limited { limit, place, expression }) = line else {
+                with_rates.push(line);
+                continue;
+            };
+            let rules = rules_of.get(&place).copied().unwrap_or_default();
+            if rules == 1 {
+                with_rates.push(Line::Rule(format!("{rule} {}", limit.text())));
+                continue;
+            }
+            let instead = match says {
+                Says::Accept => "the rule is left out, and its packets meet the next ones",
+                Says::Drop | Says::Reject => "the rule is for all packets, whatever the rate",
+            };
+            let why = format!(
+                "it comes to {rules} rules of `firewall`, each of which would have a bucket of its own"
+            );
+            let problem = Problem { place, expression, why, instead };
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
+            if says != Says::Accept {
+                with_rates.push(Line::Rule(rule));
+            }
+        }
+        with_rates
     }
 
     fn text(&self, lines: &[Line], name: &str, about: &[String]) -> String {
@@ -114,7 +162,7 @@ impl<'a> Writer<'a> {
         for line in lines {
             text += &match line {
                 Line::Comment(comment) => format!("    # {}\n", printable(comment)),
-                Line::Rule(rule) => format!("    {},\n", quoted(rule)),
+                Line::Rule(rule) | Line::Limited(rule, ..) => format!("    {},\n", quoted(rule)),
             };
         }
         text += "]\n";

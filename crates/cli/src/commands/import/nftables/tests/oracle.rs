@@ -1,5 +1,6 @@
 //! A small interpreter of nftables: what a ruleset does with one packet, straight from its JSON. It shares no code with the import.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde_json::Value;
@@ -31,19 +32,22 @@ enum Says {
     End,
 }
 
+/// How many tokens packets have taken, by the handle of the limit's rule. All come at once.
+pub type Taken = BTreeMap<u64, u64>;
+
 /// Whether the base chain `forward` of the table `inet t` lets a packet pass.
-pub fn accepts(ruleset: &Value, packet: &Packet) -> bool {
+pub fn accepts(ruleset: &Value, packet: &Packet, taken: &mut Taken) -> bool {
     let list = ruleset["nftables"].as_array().expect("a list");
     let base = list.iter().find(|object| object["chain"]["name"] == "forward").expect("a base chain");
-    match chain(list, "forward", packet) {
+    match chain(list, "forward", packet, taken) {
         Says::Verdict(verdict) => verdict,
         _ => base["chain"]["policy"] == "accept",
     }
 }
 
-fn chain(list: &[Value], name: &str, packet: &Packet) -> Says {
+fn chain(list: &[Value], name: &str, packet: &Packet, taken: &mut Taken) -> Says {
     for rule in list.iter().filter(|object| object["rule"]["chain"] == name) {
-        match self::rule(list, rule["rule"]["expr"].as_array().expect("expressions"), packet) {
+        match self::rule(list, &rule["rule"], packet, taken) {
             Says::Nothing => {}
             says => return says,
         }
@@ -51,28 +55,36 @@ fn chain(list: &[Value], name: &str, packet: &Packet) -> Says {
     Says::Nothing
 }
 
-fn rule(list: &[Value], expressions: &[Value], packet: &Packet) -> Says {
-    for expression in expressions {
+fn rule(list: &[Value], rule: &Value, packet: &Packet, taken: &mut Taken) -> Says {
+    for expression in rule["expr"].as_array().expect("expressions") {
         let (kind, value) = expression.as_object().and_then(|map| map.iter().next()).expect("one key");
         match kind.as_str() {
             "match" if !matches(list, value, packet) => return Says::Nothing,
-            "limit" if !packet.unknown => return Says::Nothing,
-            "match" | "limit" | "counter" | "log" => {}
+            "limit" => {
+                let of_rule = taken.entry(rule["handle"].as_u64().expect("a handle")).or_default();
+                let has_one = *of_rule < value["burst"].as_u64().expect("a burst");
+                *of_rule += u64::from(has_one);
+                if has_one == (value["inv"] == true) {
+                    return Says::Nothing;
+                }
+            }
+            "quota" if !packet.unknown => return Says::Nothing,
+            "match" | "quota" | "counter" | "log" => {}
             "vmap" => {
                 let key = keys(&value["key"], packet);
                 let Some(key) = key else { return Says::Nothing };
                 let elements = value["data"]["set"].as_array().expect("elements");
                 let found = elements.iter().find(|pair| pair[0] != "*" && is(&pair[0], &key, &value["key"]));
                 let found = found.or_else(|| elements.iter().find(|pair| pair[0] == "*"));
-                return found.map_or(Says::Nothing, |pair| verdict(list, &pair[1], packet));
+                return found.map_or(Says::Nothing, |pair| verdict(list, &pair[1], packet, taken));
             }
-            _ => return verdict(list, expression, packet),
+            _ => return verdict(list, expression, packet, taken),
         }
     }
     Says::Nothing
 }
 
-fn verdict(list: &[Value], value: &Value, packet: &Packet) -> Says {
+fn verdict(list: &[Value], value: &Value, packet: &Packet, taken: &mut Taken) -> Says {
     let (kind, value) = value.as_object().and_then(|map| map.iter().next()).expect("one key");
     let target = value["target"].as_str().unwrap_or_default();
     match kind.as_str() {
@@ -80,11 +92,11 @@ fn verdict(list: &[Value], value: &Value, packet: &Packet) -> Says {
         "drop" | "reject" => Says::Verdict(false),
         "return" => Says::Return,
         "continue" => Says::Nothing,
-        "jump" => match chain(list, target, packet) {
+        "jump" => match chain(list, target, packet, taken) {
             Says::Return | Says::End => Says::Nothing,
             says => says,
         },
-        "goto" => match chain(list, target, packet) {
+        "goto" => match chain(list, target, packet, taken) {
             Says::Return | Says::Nothing => Says::End,
             says => says,
         },

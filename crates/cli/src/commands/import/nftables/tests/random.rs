@@ -86,11 +86,18 @@ fn rule(draw: &mut Draw, targets: &[&str], beside: Beside) -> Vec<Value> {
     let mut expressions: Vec<Value> = (0..draw.below(4)).map(|_| condition(draw, is_v6, is_tcp)).collect();
     if beside == Beside::Unknown && draw.is_one_in(3) {
         expressions.push(draw.one(&[
-            json!({ "limit": { "rate": 10, "burst": 5, "per": "second" } }),
+            json!({ "quota": { "val": 1000, "val_unit": "bytes" } }),
             matching("==", &json!({ "meta": { "key": "mark" } }), &json!(1)),
             // nft takes it: it reads whatever is where ports are.
             matching("==", &payload("th", "dport"), &json!(53)),
         ]));
+    }
+    if draw.is_one_in(if beside == Beside::Nothing { 40 } else { 6 }) {
+        let (burst, inv) = (1 + draw.below(2), draw.is_one_in(2));
+        expressions.push(match inv {
+            true => json!({ "limit": { "rate": 10, "burst": burst, "per": "minute", "inv": true } }),
+            false => json!({ "limit": { "rate": 10, "burst": burst, "per": "minute" } }),
+        });
     }
     if draw.is_one_in(3) {
         expressions.push(json!({ "counter": { "packets": 0, "bytes": 0 } }));
