@@ -99,7 +99,7 @@ fn a_cycle_of_a_pipeline_model_does_not_allocate() {
     // Few flows: the states left in the end are given as a map.
     let phv = |number: u64| Synthetic::packet(number % 97 % 10, number.is_multiple_of(3), number + 1);
     let trace: Vec<_> =
-        (0..20_000).map(|number| Arrival { phv: phv(number), bytes: 64, time_ns: 0 }).collect();
+        (0..20_000).map(|number| Arrival { phv: phv(number), bytes: 64, time_ns: 0, port: 0 }).collect();
     for name in ["pisa", "blocking", "rapid"] {
         let model = pipeline::Model::named(name).expect("a model");
         let when_full = pipeline::WhenFull::Stall;
