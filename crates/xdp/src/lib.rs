@@ -25,6 +25,7 @@ pub mod clang;
 mod compile;
 pub mod cost;
 mod crc;
+mod edited;
 mod expression;
 mod hint;
 pub mod history;

@@ -2,30 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use p4::ir::{Case, FieldId, FieldKind, Header, Program, StatementKind, Target};
+use p4::ir::{Case, Header, Program, StatementKind, Target};
 
 use crate::body::Bodies;
+use crate::edited::edited;
 use crate::expression::{Expressions, load, store};
 use crate::subset::emitted;
 use crate::writer::Writer;
-
-/// Header fields that the program writes, anywhere but where the parser takes them from the packet.
-pub fn edited(program: &Program) -> BTreeSet<FieldId> {
-    let mut edited = BTreeSet::new();
-    let blocks = [&program.verify_checksum, &program.ingress, &program.egress, &program.compute_checksum];
-    for body in program.parser.iter().map(|state| &state.body).chain(blocks) {
-        program.visit(body, &mut |kind| {
-            if !matches!(kind, StatementKind::Extract { .. }) {
-                kind.writes(program, &mut |field| {
-                    if program.fields[field as usize].kind == FieldKind::Header {
-                        edited.insert(field);
-                    }
-                });
-            }
-        });
-    }
-    edited
-}
 
 /// Writes `parse`: states are labels.
 pub fn parser(bodies: &Bodies<'_>, out: &mut Writer<'_>) {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use p4::ir::{Algorithm, FieldId, Operand, Program, StatementKind};
 
+use crate::edited::edited;
 use crate::names::Names;
-use crate::parse::edited;
 
 /// Bytes of a header that are summed when it is extracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,7 +68,7 @@ impl Sums {
         self.all().filter(move |run| run.header == header)
     }
 
-    /// What of a checksum's data lies in the packet as it came, and the rest. A run begins and ends with a word of the data, and of
+    /// The part of a checksum's data that lies in the packet as it came, and the rest. A run begins and ends with a word of the data, and of
     /// its header.
     pub fn split<'a>(&self, program: &Program, data: &'a [Operand]) -> (Vec<Run>, Vec<&'a [Operand]>) {
         let (mut runs, mut rest) = (Vec::new(), Vec::new());

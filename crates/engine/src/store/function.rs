@@ -1,12 +1,13 @@
 //! A function with its part of the blocks of its group's table.
 
 mod hits;
+mod leaving;
 
 use std::any::Any;
 use std::mem;
 
 use nf::{EndedOf, NetworkFunction, Verdict, hash_bytes};
-use table::{Cell, Cells, FlowTable, Parcel, Part, Slot, Watermark};
+use table::{Cell, FlowTable, Parcel, Part, Slot, Watermark};
 use wire::{EditsMark, Headers, Stamp};
 use zerocopy::IntoBytes;
 
@@ -106,48 +107,6 @@ impl<F: NetworkFunction> FunctionMember<F> {
                 self.set(table.cell_mut(slot, self.part), state, now_ns);
             }
             None => table.has_lost_a_state(slot),
-        }
-    }
-
-    /// A step has ended the flow, whose deadline was another before it.
-    #[cold]
-    pub(super) fn remove(&mut self, slot: Slot, deadline_ns: u64, table: &mut FlowTable<F::Key>) {
-        self.departed = self.departed.wrapping_add(table.hash_flow(slot, deadline_ns));
-        self.flows.removed += 1;
-        table.cell_mut(slot, self.part).clear();
-        table.has_lost_a_state(slot);
-    }
-
-    /// The flow's own packet has found its state dead.
-    #[inline(always)]
-    pub(super) fn lapse(&mut self, slot: Slot, entry: u16, cells: &mut Cells<'_, F::Key, F::State>) {
-        self.flows.expired += 1;
-        self.depart(slot, entry, cells);
-    }
-
-    /// Takes the flow's state from it, not by a step.
-    #[inline(always)]
-    pub(super) fn depart(&mut self, slot: Slot, entry: u16, cells: &mut Cells<'_, F::Key, F::State>) {
-        let deadline_ns = cells.at(slot).deadline_ns();
-        let flow = cells.hash_flow(slot, deadline_ns);
-        let (key, cell) = cells.flow(slot);
-        let Some(state) = cell.state() else { return };
-        self.stepper.end_record(key, state);
-        self.forget(entry, key, state);
-        self.departed = self.departed.wrapping_add(hash_state(self.function(), state, flow));
-        cell.clear();
-    }
-
-    /// Tells the flow's pool that its state is gone.
-    #[inline(always)]
-    fn forget(&mut self, entry: u16, key: &F::Key, state: &F::State) {
-        if const { size_of::<F::Pool>() == 0 } {
-            return;
-        }
-        let Stepper { function, pools, .. } = &mut self.stepper;
-        match pools.get_mut(entry) {
-            Some(pool) => (F::EXTRAS.pool.gone)(function, key, state, pool),
-            None => self.gone.push((entry, *key, *state)),
         }
     }
 }
