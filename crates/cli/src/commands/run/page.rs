@@ -8,7 +8,7 @@ use crate::page::svg::{Axis, Margins, Plot, polyline, style_class, swatch, with_
 use crate::page::{Row, charts, data, figure, folded, legend, page, paragraph, section, table};
 
 const HEIGHT: f64 = 220.0;
-const MARGINS: Margins = Margins { left: 48.0, right: 56.0, top: 28.0, bottom: 40.0 };
+const MARGINS: Margins = Margins { left: 48.0, right: 78.0, top: 28.0, bottom: 40.0 };
 
 /// Lines of one chart, with a legend; others would not be told apart.
 const LINES: usize = 6;
