@@ -72,10 +72,10 @@ impl Sums {
     /// its header.
     pub fn split<'a>(&self, program: &Program, data: &'a [Operand]) -> (Vec<Run>, Vec<&'a [Operand]>) {
         let (mut runs, mut rest) = (Vec::new(), Vec::new());
-        let (mut first, mut bits) = (0, 0);
+        let (mut first, mut bits) = (0, 0_u32);
         let mut at = 0;
         while at < data.len() {
-            let run = if bits % 16 == 0 { self.run(program, &data[at..]) } else { None };
+            let run = if bits.is_multiple_of(16) { self.run(program, &data[at..]) } else { None };
             let Some((run, operands)) = run else {
                 bits += program.width(data[at]);
                 at += 1;
@@ -102,16 +102,16 @@ impl Sums {
         let place = declared.fields.iter().position(|field| *field == first)?;
         let width = |field: &FieldId| program.fields[*field as usize].width;
         let from: u32 = declared.fields[..place].iter().map(width).sum();
-        if from % 16 != 0 {
+        if !from.is_multiple_of(16) {
             return None;
         }
-        let (mut bits, mut longest) = (0, None);
+        let (mut bits, mut longest) = (0_u32, None);
         for (count, (field, operand)) in (1..).zip(declared.fields[place..].iter().zip(data)) {
             if *operand != Operand::Field(*field) || self.edited.contains(field) {
                 break;
             }
             bits += width(field);
-            if bits % 16 == 0 {
+            if bits.is_multiple_of(16) {
                 longest = Some((Run { header, from: from / 8, bytes: bits / 8 }, count));
             }
         }
