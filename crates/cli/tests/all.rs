@@ -10,6 +10,8 @@ mod bench;
 mod card;
 #[path = "check.rs"]
 mod check;
+#[path = "../../dashboard/tests/chromium.rs"]
+mod chromium;
 #[path = "cli.rs"]
 mod cli;
 #[path = "connections.rs"]

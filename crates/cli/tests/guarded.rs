@@ -32,6 +32,26 @@ fn router(label: &str) -> Option<Lan> {
     Some(lan)
 }
 
+/// The gateway's own TCP server, which has answered one from inside.
+fn echoes(lan: &Lan) -> TcpListener {
+    let listens = lan.gateway.bound(|| TcpListener::bind(("10.0.0.1", ALLOWED)));
+    let echoed = thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listens.accept().expect("it is reached");
+            let mut bytes = [0; 5];
+            stream.read_exact(&mut bytes).and_then(|()| stream.write_all(&bytes)).expect("it is spoken to");
+        });
+        lan.left.inside(|| {
+            let mut stream = TcpStream::connect(("10.0.0.1", ALLOWED)).expect("it is allowed");
+            let mut bytes = [0; 5];
+            stream.write_all(b"hello").and_then(|()| stream.read_exact(&mut bytes)).expect("it answers");
+            bytes
+        })
+    });
+    assert_eq!(&echoed, b"hello");
+    listens
+}
+
 /// Whether the gateway's own server at this address and port answers a datagram from inside.
 fn answers(lan: &Lan, address: &str, port: u16, patience: Duration) -> bool {
     let server = lan.gateway.bound(|| UdpSocket::bind((address, port)));
@@ -74,21 +94,7 @@ fn the_chain_guards_the_host_where_it_is_asked_to() {
         assert!(answers(&lan, address, ALLOWED, PATIENCE), "{address}");
     }
     assert!(lan.left.ping("10.0.0.1", 2));
-    let listens = lan.gateway.bound(|| TcpListener::bind(("10.0.0.1", ALLOWED)));
-    let echoed = thread::scope(|scope| {
-        scope.spawn(|| {
-            let (mut stream, _) = listens.accept().expect("it is reached");
-            let mut bytes = [0; 5];
-            stream.read_exact(&mut bytes).and_then(|()| stream.write_all(&bytes)).expect("it is spoken to");
-        });
-        lan.left.inside(|| {
-            let mut stream = TcpStream::connect(("10.0.0.1", ALLOWED)).expect("it is allowed");
-            let mut bytes = [0; 5];
-            stream.write_all(b"hello").and_then(|()| stream.read_exact(&mut bytes)).expect("it answers");
-            bytes
-        })
-    });
-    assert_eq!(&echoed, b"hello");
+    let _listens = echoes(&lan);
     // A reload changes nothing of it.
     lan.ctl(&["reload", &chain]);
     assert!(!answers(&lan, "10.0.0.1", DENIED, SHORT));
@@ -118,21 +124,7 @@ fn a_rule_of_a_firewall_says_who_may_reach_the_host() {
     let path = lan.folder.file("guard.toml");
     let run = lan.start(&[&*path, "--mode", "route", "--socket", "xdp", "--host", "chain"], &[]);
     assert!(run.said.contains("note: firewall does not see this host's answers"), "{}", run.said);
-    let listens = lan.gateway.bound(|| TcpListener::bind(("10.0.0.1", ALLOWED)));
-    let echoed = thread::scope(|scope| {
-        scope.spawn(|| {
-            let (mut stream, _) = listens.accept().expect("it is reached");
-            let mut bytes = [0; 5];
-            stream.read_exact(&mut bytes).and_then(|()| stream.write_all(&bytes)).expect("it is spoken to");
-        });
-        lan.left.inside(|| {
-            let mut stream = TcpStream::connect(("10.0.0.1", ALLOWED)).expect("it is allowed");
-            let mut bytes = [0; 5];
-            stream.write_all(b"hello").and_then(|()| stream.read_exact(&mut bytes)).expect("it answers");
-            bytes
-        })
-    });
-    assert_eq!(&echoed, b"hello");
+    let _listens = echoes(&lan);
     lan.left.ip("route replace 10.0.0.0/24 dev eth0 src 10.0.0.11");
     let refused =
         lan.left.inside(|| TcpStream::connect(("10.0.0.1", ALLOWED))).expect_err("from another address");

@@ -3,24 +3,14 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::chromium::chromium;
 use crate::support::{Folder, by_line, stderr};
 
-/// Debian's name and others'.
-const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const CHAIN: &str = "examples/edge.toml --pcap captures/edge.pcap";
-
-fn runs(program: &str) -> bool {
-    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-}
 
 #[test]
 fn every_report_is_for_all_screens_and_eyes() {
-    let Some(chromium) = BROWSERS.into_iter().find(|program| runs(program)) else {
-        return println!("skipped: no Chromium: apt-get install chromium");
-    };
-    if !runs("node") {
-        return println!("skipped: `node` does not run: apt-get install nodejs");
-    }
+    let Some(chromium) = chromium() else { return };
     let folder = Folder::new("looks");
     let reports = [
         ("run", format!("run {CHAIN} --strategy auto --cores 2 --report")),

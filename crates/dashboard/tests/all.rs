@@ -4,6 +4,8 @@
 mod browser;
 #[path = "built.rs"]
 mod built;
+#[path = "chromium.rs"]
+mod chromium;
 #[path = "made_up.rs"]
 mod made_up;
 #[path = "prometheus.rs"]

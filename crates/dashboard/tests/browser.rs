@@ -6,22 +6,12 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use super::chromium::chromium;
 use super::made_up::{Run, TOKEN};
-
-/// Debian's name and others'.
-const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 #[test]
 fn the_page_is_for_all_screens_eyes_and_keys() {
-    let runs = |program: &&&str| {
-        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-    };
-    let Some(chromium) = BROWSERS.iter().find(runs) else {
-        return println!("skipped: no Chromium: apt-get install chromium");
-    };
-    if !runs(&&"node") {
-        return println!("skipped: `node` does not run: apt-get install nodejs");
-    }
+    let Some(chromium) = chromium() else { return };
     let mut run = Run::new();
     let asked = std::sync::Arc::clone(&run.asked);
     let dashboard = run.dashboard();

@@ -57,6 +57,11 @@ impl Expressions<'_> {
     }
 }
 
+/// The hash of some words: a step of paceline.h for each.
+pub fn spread(seed: &str, words: impl IntoIterator<Item = impl std::fmt::Display>) -> String {
+    words.into_iter().fold(seed.to_owned(), |hash, word| format!("spread({hash}, {word})"))
+}
+
 fn binary(by: Binary, a: &str, b: &str, width: u32, b_width: u32) -> String {
     let mask = number(ones(width));
     let plain = |sign: &str| format!("({a} {sign} {b})");

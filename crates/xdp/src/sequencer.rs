@@ -3,7 +3,7 @@
 
 use p4::ir::Program;
 
-use crate::expression::{Expressions, store};
+use crate::expression::{Expressions, spread, store};
 use crate::history::{HEADER_BYTES, Item, MAX_RING_ITEMS};
 use crate::names::Names;
 use crate::shard::Shards;
@@ -179,9 +179,7 @@ pub fn dispatch(program: &Program, names: &Names, strategy: Strategy, shards: &S
     out.line("};");
     crate::state::map("sequencer", out);
     if by_key {
-        let values: Vec<_> =
-            shards.fields.iter().map(|field| format!("p->{}", names.field(*field))).collect();
-        let hash = values.iter().fold("~seed".to_owned(), |hash, value| format!("spread({hash}, {value})"));
+        let hash = spread("~seed", shards.fields.iter().map(|field| format!("p->{}", names.field(*field))));
         out.line("// The upper half: the lower one finds slots of tables.");
         out.line("INLINE u64 shard(struct packet *p, struct state *s) {");
         if shards.slice.is_some() {

@@ -6,6 +6,7 @@
 use p4::ir::{Matching, MuTable, Object, Program};
 
 use crate::addition::Additions;
+use crate::expression::spread;
 use crate::names::{self, Names};
 use crate::strategy::Strategy;
 use crate::table::{self, ControlTable};
@@ -319,7 +320,7 @@ fn find(table: &MuTable, layout: &TableLayout, out: &mut Writer<'_>) {
     out.line(format!("APART u32 {name}_slot(struct {name} *table, struct {name}_key *key) {{"));
     out.line("if (!table || !key)");
     out.line(format!("    return {slots};"));
-    out.line(format!("u64 at = {};", spread(&layout.keys, "key->", slots)));
+    out.line(format!("u64 at = {};", place(&layout.keys, "key->", slots)));
     out.line(format!("for (u32 probe = 0; probe < {PROBES}; probe++) {{"));
     out.line(format!("u32 slot = (at + probe) & {:#x};", slots - 1));
     out.line(format!("struct {name}_entry *entry = &table->slots[slot];"));
@@ -330,7 +331,7 @@ fn find(table: &MuTable, layout: &TableLayout, out: &mut Writer<'_>) {
     out.line(format!("return {slots};"));
     out.end();
     out.line(format!("INLINE u64 {name}_find(struct {name} *table, {parameters}) {{"));
-    let hash = spread(&layout.keys, "", slots);
+    let hash = place(&layout.keys, "", slots);
     out.line("// Most keys are where they hash to, or nowhere.");
     out.line(format!("u64 slot = {hash} & {:#x};", slots - 1));
     out.line(format!("struct {name}_entry *entry = &table->slots[slot];"));
@@ -344,7 +345,7 @@ fn find(table: &MuTable, layout: &TableLayout, out: &mut Writer<'_>) {
 
 /// Where keys hash to: one step for as many of them as fit in 64 bits. A step carries what differs in the highest bits of its word to
 /// the slots only if these bits are few, and so does another step behind it.
-fn spread(keys: &[Member], prefix: &str, slots: u64) -> String {
+fn place(keys: &[Member], prefix: &str, slots: u64) -> String {
     let (mut words, mut bits) = (Vec::<String>::new(), 64);
     for Member { name, bytes, .. } in keys {
         let width = 8 * bytes;
@@ -360,5 +361,5 @@ fn spread(keys: &[Member], prefix: &str, slots: u64) -> String {
     if bits > 32 + slots.ilog2() as usize / 2 {
         words.push("0".to_owned());
     }
-    words.iter().fold("seed".to_owned(), |hash, word| format!("spread({hash}, {word})"))
+    spread("seed", words)
 }

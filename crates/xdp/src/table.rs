@@ -12,7 +12,7 @@
 use p4::interpret::{Machine, TableEntry};
 use p4::ir::{ActionCall, KeySet, MatchKind, Program, Table, has_priorities, ones};
 
-use crate::expression::Expressions;
+use crate::expression::{self, Expressions};
 use crate::names::Names;
 use crate::writer::Writer;
 
@@ -302,9 +302,7 @@ impl ControlTable {
 
     /// Looks into all slots where an entry of these words may be.
     fn probe(&self, words: Vec<String>, entry: &str, out: &mut Writer<'_>) {
-        let hash =
-            words.iter().fold("table->seed".to_owned(), |hash, word| format!("spread({hash}, {word})"));
-        out.line(format!("u64 hash = {hash};"));
+        out.line(format!("u64 hash = {};", expression::spread("table->seed", &words)));
         out.line(format!("for (u32 probe = 0; probe < {PROBES}; probe++) {{"));
         out.line(format!("u32 slot = (hash + probe) & {:#x};", self.slots - 1));
         out.line(entry);

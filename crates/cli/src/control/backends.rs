@@ -92,9 +92,10 @@ fn find(chain: &Chain, name: &str, service: Option<&str>) -> Result<Vec<(usize, 
         return Err(NO_BACKENDS.to_owned());
     }
     let services = || there.iter().map(|(_, backend)| backend.service.as_str());
+    let meant =
+        |near: Option<&str>| near.map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"));
     if let Some(service) = service.filter(|service| services().all(|own| own != *service)) {
-        let near = nearest(service, services())
-            .map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"));
+        let near = meant(nearest(service, services()));
         return Err(format!("the chain has no service \"{service}\"{near}"));
     }
     let address = name.parse::<IpAddr>().ok();
@@ -104,8 +105,7 @@ fn find(chain: &Chain, name: &str, service: Option<&str>) -> Result<Vec<(usize, 
     if !found.is_empty() {
         return Ok(found);
     }
-    let near = nearest(name, there.iter().map(|(_, backend)| backend.name.as_str()));
-    let near = near.map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"));
+    let near = meant(nearest(name, there.iter().map(|(_, backend)| backend.name.as_str())));
     let of = service.map_or("the chain", |service| service);
     Err(format!("{of} has no backend \"{name}\"{near}"))
 }

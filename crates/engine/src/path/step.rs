@@ -24,8 +24,8 @@ pub(crate) fn room_for_ended<F: NetworkFunction>(function: &F) -> Option<Box<End
     (keep > 0).then(|| Box::new(Ended::new(keep)))
 }
 
-/// Notes a record that has ended.
-#[cold]
+/// Notes a record that has ended, for a function that reports these.
+#[inline]
 pub(crate) fn note_ended<F: NetworkFunction>(
     ended: &mut Option<Box<EndedOf<F>>>,
     function: &F,
@@ -33,9 +33,14 @@ pub(crate) fn note_ended<F: NetworkFunction>(
     state: &F::State,
 ) {
     if let Some(ended) = ended {
-        let Records { rank, totals, .. } = F::EXTRAS.records;
-        ended.add(rank(function, state), totals(function, state), key, state);
+        add_ended(ended, function, key, state);
     }
+}
+
+#[cold]
+fn add_ended<F: NetworkFunction>(ended: &mut EndedOf<F>, function: &F, key: &F::Key, state: &F::State) {
+    let Records { rank, totals, .. } = F::EXTRAS.records;
+    ended.add(rank(function, state), totals(function, state), key, state);
 }
 
 /// Whether a step has ended a record and begun the next, in a function that does so.
@@ -269,9 +274,6 @@ impl<F: NetworkFunction> Stepper<F> {
     /// A flow has left the table, not by a step.
     #[inline]
     pub(crate) fn end_record(&mut self, key: &F::Key, state: &F::State) {
-        if self.ended.is_none() {
-            return;
-        }
         note_ended(&mut self.ended, &*self.function, key, state);
     }
 
