@@ -11,7 +11,7 @@ build=$(realpath "$1")
 venv=$build/python/venv
 # What the package is built and checked with. What it is tried with may be any version.
 tools=(maturin==1.16.0 auditwheel==6.8.2 datamodel-code-generator==0.89.0)
-users=(pytest mypy pyarrow pyarrow-stubs polars pandas pandas-stubs nbclient ipykernel ray tqdm types-tqdm duckdb)
+users=(pytest mypy pyarrow pyarrow-stubs polars pandas pandas-stubs nbclient ipykernel ray tqdm types-tqdm duckdb obstore 'moto[server]')
 
 say() { echo "python: $*"; }
 

@@ -9,11 +9,12 @@ import os
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path as Folder
 from typing import TYPE_CHECKING, Any, Literal
 
-from paceline import _native, _parquet
+from paceline import _native, _objects, _parquet
 from paceline._calls import Path, options
 from paceline._errors import Error
 
@@ -111,6 +112,7 @@ class Question:
     @staticmethod
     def of(args: list[str]) -> Question:
         """What these arguments ask for."""
+        args = [name for arg in args for name in (_objects.listed(arg) if _objects.is_url(arg) else [arg])]
         said = json.loads(_native.sweep_cells(args))
         cells = [Cell(**cell) for cell in said["cells"]]
         return Question(args, cells, said["out"], said["resume"], said["ray"])
@@ -123,7 +125,12 @@ def compare(args: list[str], cell: Cell) -> SweepRow:
         Error: A chain has a mistake, or is another than where the sweep began.
     """
     try:
-        said: dict[str, Any] = json.loads(_native.sweep_cell(args, cell.capture, cell.number))
+        with _objects.fetched(cell.capture) if _objects.is_url(cell.capture) else nullcontext() as file:
+            said: dict[str, Any] = json.loads(_native.sweep_cell(args, cell.capture, file, cell.number))
+    except _objects.Gone as error:
+        return cell.failed("unreadable", str(error))
+    except _objects.Unanswered as error:
+        return cell.failed(LOST, str(error))
     except Error as error:
         if error.status != DEFECT:
             raise
@@ -200,7 +207,8 @@ def sweep(
 
     Args:
         chains: The chains of functions, TOML.
-        captures: Captures, folders with captures, and patterns such as `captures/*.pcap`.
+        captures: Captures, folders with captures, and patterns such as `captures/*.pcap`; URLs of object stores, such as
+            `s3://bucket/captures/`.
         strategies: The strategies to compare with a single core.
         cores: Numbers of cores.
         flows: Flows that each core's table holds; `default` is what the chain says.
@@ -272,7 +280,7 @@ def found(patterns: list[str]) -> list[str]:
     """Files of patterns; what is a file or a folder stands for itself."""
     names: list[str] = []
     for pattern in patterns:
-        if not glob.has_magic(pattern) or os.path.exists(pattern):
+        if _objects.is_url(pattern) or not glob.has_magic(pattern) or os.path.exists(pattern):
             names.append(pattern)
             continue
         files = sorted(glob.glob(pattern, recursive=True))

@@ -62,7 +62,8 @@ impl Program {
         as_json(sweep::cells::cells(&args, &self.functions))
     }
 
-    /// Makes one comparison of a sweep, and returns its row as JSON. A capture that cannot be read is an outcome.
+    /// Makes one comparison of a sweep, and returns its row as JSON. A capture that cannot be read is an outcome. Where `capture` is
+    /// the name of an object in a store, `fetched` is a file with what it has.
     ///
     /// # Errors
     /// As the command; where there is no such number.
@@ -70,11 +71,12 @@ impl Program {
         &self,
         args: &[OsString],
         capture: PathBuf,
+        fetched: Option<PathBuf>,
         number: u64,
         progress: &Progress,
     ) -> Result<String, CallError> {
         let Command::Sweep(args) = parse("sweep", args)? else { return Err(no_call("sweep")) };
-        as_json(sweep::cells::compare(&args, capture, number, &self.functions, progress))
+        as_json(sweep::cells::compare(&args, capture, fetched, number, &self.functions, progress))
     }
 
     /// Does what a command does that writes JSON: `verify`, `plan`, `bench compare`, `p4 run` or `emulate`. Writes no
@@ -262,13 +264,13 @@ mod tests {
         for (cell, line) in cells.iter().zip(journal.lines()) {
             let capture = PathBuf::from(cell["capture"].as_str().expect("a name"));
             let number = cell["number"].as_u64().expect("a number");
-            let row = program.call_sweep_cell(&args(&text), capture, number, &Progress::default());
+            let row = program.call_sweep_cell(&args(&text), capture, None, number, &Progress::default());
             assert_eq!(value(&row.expect("a row")), value(line));
             assert_eq!(cell["key"], value(line)["key"]);
         }
-        let gone = program.call_sweep_cell(&args(&text), "gone.pcap".into(), 0, &Progress::default());
+        let gone = program.call_sweep_cell(&args(&text), "gone.pcap".into(), None, 0, &Progress::default());
         assert_eq!(value(&gone.expect("a row"))["outcome"], "unreadable");
-        let beyond = program.call_sweep_cell(&args(&text), "gone.pcap".into(), 1 << 40, &Progress::default());
+        let beyond = program.call_sweep_cell(&args(&text), "gone.pcap".into(), None, 1 << 40, &Progress::default());
         assert!(beyond.is_err_and(|error| error.message.contains("no comparison")));
     }
 

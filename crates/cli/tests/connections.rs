@@ -1,7 +1,12 @@
-//! `paceline run --connections`: a line of JSON for each connection.
+//! `paceline run --connections`: a line of JSON for each connection, or IPFIX.
 
 use std::fs;
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::support::{Folder, paceline, root, stderr, stdout};
@@ -107,4 +112,108 @@ fn a_full_disk_is_told_after_the_report() {
     assert!(!output.status.success());
     assert!(stderr(&output).contains("/dev/full"), "{}", stderr(&output));
     assert!(stdout(&output).contains("Verdicts"), "{}", stdout(&output));
+}
+
+/// What a record says in both forms, added up: packets and bytes of each direction.
+type Counts = [u64; 4];
+
+fn of_lines(lines: &[String]) -> Counts {
+    let records: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    ["orig_pkts", "orig_ip_bytes", "resp_pkts", "resp_ip_bytes"]
+        .map(|name| records.iter().filter_map(|record| record[name].as_u64()).sum())
+}
+
+/// tshark reads the file of IPFIX messages, and finds the records that the lines of JSON have.
+#[test]
+fn tshark_reads_the_file() {
+    let folder = Folder::new("connections-ipfix");
+    let (_, lines) = run(&folder, CHAIN, &[]);
+    let (path, out) = (folder.file("chain.toml"), folder.file("conn.ipfix"));
+    let output = paceline(&["run", &path, "--pcap", "captures/edge.pcap", "--connections", &out]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains(&format!("{} connections written to", lines.len())));
+    let names = ["cflow.packets", "cflow.octets", "cflow.srcport", "_ws.malformed"];
+    let fields = names.iter().flat_map(|name| ["-e", name]);
+    let args = ["-r", &out, "-T", "fields"].into_iter().chain(fields);
+    let Some(told) = program("tshark", args) else { return };
+    let column = |at: usize| -> Vec<u64> {
+        let cells = told.lines().map(|line| line.split('\t').nth(at).unwrap_or("").to_owned());
+        cells.flat_map(|cell| cell.split(',').filter_map(|value| value.parse().ok()).collect::<Vec<_>>()).collect()
+    };
+    // Each record has a count of either direction, the asking one first.
+    let both = |at: usize| -> [u64; 2] {
+        [0, 1].map(|side| column(at).into_iter().skip(side).step_by(2).sum())
+    };
+    let (packets, bytes) = (both(0), both(1));
+    assert_eq!(column(2).len(), lines.len(), "{told}");
+    assert_eq!([packets[0], bytes[0], packets[1], bytes[1]], of_lines(&lines));
+    assert!(told.lines().all(|line| line.ends_with('\t')), "malformed: {told}");
+}
+
+/// nfcapd, a collector, takes the datagrams, and counts what the lines of JSON have.
+#[test]
+fn a_collector_takes_the_datagrams() {
+    let folder = Folder::new("connections-collector");
+    let (_, lines) = run(&folder, CHAIN, &[]);
+    let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let free = free.expect("a port").port();
+    let (port, files) = (free.to_string(), folder.file(""));
+    let begin = ["-l", &files, "-b", "127.0.0.1", "-p", &port, "-t", "3600"];
+    let Ok(mut collector) = Command::new("nfcapd").args(begin).stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
+        println!("skipped: nfcapd is not installed (apt-get install nfdump)");
+        return;
+    };
+    let address = format!("udp:127.0.0.1:{free}");
+    let path = folder.file("chain.toml");
+    let args = ["run", &path, "--pcap", "captures/edge.pcap", "--connections", &address];
+    // Until it listens, its host refuses.
+    let until = Instant::now() + Duration::from_secs(60);
+    let output = loop {
+        let output = paceline(&args);
+        if output.status.success() {
+            break output;
+        }
+        assert!(stderr(&output).contains("took no connections"), "{}", stderr(&output));
+        assert!(Instant::now() < until, "nfcapd does not listen");
+    };
+    assert!(stdout(&output).contains(&format!("{} connections sent to", lines.len())), "{}", stdout(&output));
+    // Its file gets its name when it ends.
+    kill(Pid::from_raw(collector.id().cast_signed()), Signal::SIGINT).expect("a child of this test");
+    collector.wait().expect("it ends");
+    let file = folder.names().into_iter().find(|name| name.starts_with("nfcapd.2")).expect("a file of nfcapd");
+    let told = program("nfdump", ["-I", "-r", &folder.file(&file)]).expect("nfdump, which comes with nfcapd");
+    let count = |name: &str| -> u64 {
+        let line = told.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).expect("a count");
+        line.trim().parse().expect("a number")
+    };
+    let [packets, bytes, back, bytes_back] = of_lines(&lines);
+    assert_eq!(count("Flows"), lines.len() as u64, "{told}");
+    assert_eq!([count("Packets"), count("Bytes")], [packets + back, bytes + bytes_back], "{told}");
+}
+
+/// Nobody listens, or it is no address.
+#[test]
+fn a_collector_that_is_not_there_is_told() {
+    let folder = Folder::new("connections-nobody");
+    let path = folder.file("chain.toml");
+    fs::write(&path, CHAIN).expect("a folder of the test");
+    // What is bound and not connected takes datagrams: a port that was free a moment ago does not.
+    let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
+    let output = paceline(&["run", &path, "--pcap", "captures/edge.pcap", "--connections", &format!("udp:{free}")]);
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("took no connections"), "{}", stderr(&output));
+    assert!(stdout(&output).contains("Verdicts"), "{}", stdout(&output));
+    let output = paceline(&["run", &path, "--pcap", "captures/edge.pcap", "--connections", "udp:nowhere"]);
+    assert!(stderr(&output).contains("Give its address and port"), "{}", stderr(&output));
+}
+
+/// What a program prints; says that the test is skipped where it is not installed.
+fn program<'a>(name: &str, args: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    match Command::new(name).args(args).output() {
+        Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Err(_) => {
+            println!("skipped: {name} is not installed");
+            None
+        }
+    }
 }

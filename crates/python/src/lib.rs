@@ -74,11 +74,18 @@ mod _native {
         with(py, Functions::new(), move |program, _| program.call_sweep_cells(&args))
     }
 
-    /// Makes one comparison of a sweep, by its number among those of `capture`, and returns its row as JSON.
+    /// Makes one comparison of a sweep, by its number among those of `capture`, and returns its row as JSON. `fetched` is a file with
+    /// what an object by that name has.
     #[pyfunction]
-    fn sweep_cell(py: Python<'_>, args: Vec<OsString>, capture: PathBuf, number: u64) -> PyResult<String> {
+    fn sweep_cell(
+        py: Python<'_>,
+        args: Vec<OsString>,
+        capture: PathBuf,
+        fetched: Option<PathBuf>,
+        number: u64,
+    ) -> PyResult<String> {
         with(py, Functions::new(), move |program, progress| {
-            program.call_sweep_cell(&args, capture, number, progress)
+            program.call_sweep_cell(&args, capture, fetched, number, progress)
         })
     }
 

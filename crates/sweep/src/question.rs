@@ -24,6 +24,8 @@ pub struct NamedChain {
 pub enum Source {
     /// A file.
     File(PathBuf),
+    /// A file with what an object store has by this name.
+    Fetched(String, PathBuf),
     /// Memory, with a name.
     Memory(String, Arc<Capture>),
 }
@@ -60,7 +62,7 @@ impl Source {
     pub fn name(&self) -> String {
         match self {
             Source::File(path) => path.display().to_string(),
-            Source::Memory(name, _) => name.clone(),
+            Source::Memory(name, _) | Source::Fetched(name, _) => name.clone(),
         }
     }
 
@@ -70,7 +72,7 @@ impl Source {
     /// Says why it cannot be read.
     pub fn load(&self, most_packets: usize) -> Result<Arc<Capture>, String> {
         match self {
-            Source::File(path) => {
+            Source::File(path) | Source::Fetched(_, path) => {
                 Capture::load(path, most_packets).map(Arc::new).map_err(|error| error.to_string())
             }
             Source::Memory(_, capture) => Ok(Arc::clone(capture)),

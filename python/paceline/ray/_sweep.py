@@ -45,7 +45,8 @@ def sweep(
 ) -> Sweep:
     """Makes the comparisons of `paceline.sweep` on a Ray cluster: equal rows, in equal order.
 
-    Chains and captures have to be on the cluster's machines by the same names. Rows that are done are kept in `out`, so that a
+    Chains and captures have to be on the cluster's machines by the same names; captures in object stores are fetched by the machine
+    that compares them, with the keys in its environment. Rows that are done are kept in `out`, so that a
     sweep that was ended can go on. Other arguments are those of `paceline.sweep`.
 
     Args:

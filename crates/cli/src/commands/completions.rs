@@ -27,6 +27,6 @@ pub struct CompletionsArgs {
 pub fn command(args: &CompletionsArgs, _registry: &Registry) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "paceline", &mut script);
-    output::print(&String::from_utf8_lossy(&script))?;
+    output::print(&script)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -89,7 +89,7 @@ impl Reports {
     /// Writes the report. The text is shown even where the JSON could not be written.
     pub fn write(self, report: &impl Serialize, text: &str) -> Result<(), Failure> {
         let written = match self.json {
-            Some(sink) => sink.write(&json(report)?),
+            Some(sink) => sink.write(json(report)?.as_bytes()),
             None => Ok(()),
         };
         self.text.show(text)?;
@@ -100,7 +100,7 @@ impl Reports {
     /// even where one could not be written.
     pub fn write_documents(self, contents: &[&dyn Fn() -> String], text: &str) -> Result<(), Failure> {
         let asked = self.documents.into_iter().zip(contents);
-        let written: Vec<_> = asked.filter_map(|(sink, content)| Some(sink?.write(&content()))).collect();
+        let written: Vec<_> = asked.filter_map(|(sink, content)| Some(sink?.write(content().as_bytes()))).collect();
         self.text.show(text)?;
         written.into_iter().collect()
     }
@@ -122,8 +122,9 @@ impl Files {
 
     /// Writes them in the order in which they were opened. Without content a file stays as it was, and one that
     /// cannot be written does not keep the others from being so.
-    pub fn write(self, contents: impl IntoIterator<Item = Option<String>>) -> Result<(), Failure> {
-        let written = self.0.into_iter().zip(contents).filter_map(|(sink, text)| Some(sink.write(&text?)));
+    pub fn write(self, contents: impl IntoIterator<Item = Option<impl AsRef<[u8]>>>) -> Result<(), Failure> {
+        let written = self.0.into_iter().zip(contents);
+        let written = written.filter_map(|(sink, content)| Some(sink.write(content?.as_ref())));
         written.collect::<Vec<_>>().into_iter().collect()
     }
 }
@@ -193,14 +194,14 @@ impl Sink {
         Partial::create(target).map(Sink::Partial).map_err(failed)
     }
 
-    fn write(self, text: &str) -> Result<(), Failure> {
+    fn write(self, content: &[u8]) -> Result<(), Failure> {
         match self {
-            Sink::Stdout => print(text),
+            Sink::Stdout => print(content),
             Sink::Direct(path, mut file) => {
-                file.write_all(text.as_bytes()).map_err(|error| cannot_write(&path, &error))
+                file.write_all(content).map_err(|error| cannot_write(&path, &error))
             }
             Sink::Partial(mut partial) => {
-                partial.complete(text.as_bytes()).map_err(|error| cannot_write(&partial.target, &error))
+                partial.complete(content).map_err(|error| cannot_write(&partial.target, &error))
             }
         }
     }
@@ -294,9 +295,9 @@ pub fn kept((packets, what): (u64, &str), partial: Option<&Path>, name: &str) ->
 }
 
 /// Writes to standard output.
-pub fn print(text: &str) -> Result<(), Failure> {
+pub fn print(content: impl AsRef<[u8]>) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(content.as_ref()).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::OutputClosed),
         Err(error) => {

@@ -47,7 +47,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "OUT.html")]
     pub report: Option<PathBuf>,
     /// Write a line of JSON for each connection to this file, with the names of Zeek's conn.log, at the end of the run; `-` is
-    /// standard output. For chains whose `conntrack` has `records`
+    /// standard output. NAME.ipfix is a file of IPFIX messages, and udp:HOST:PORT a collector that they are sent to. For chains
+    /// whose `conntrack` has `records`
     #[arg(long, value_name = "CONN.jsonl")]
     pub connections: Option<PathBuf>,
     /// In which order packets leave. On interfaces, cores with sockets of their own keep the order of each flow alone, under

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::{Progress, Registry};
 use serde::Serialize;
-use sweep::{Cell, Row};
+use sweep::{Cell, Row, Source};
 
 use super::{SweepArgs, question, sources};
 use crate::failure::Failure;
@@ -20,7 +20,7 @@ pub struct Cells {
 }
 
 pub fn cells(args: &SweepArgs, registry: &Registry) -> Result<Cells, Failure> {
-    let question = question(args, sources(args)?, registry)?;
+    let question = question(args, sources(args, true)?, registry)?;
     Ok(Cells {
         out: args.out.clone(),
         resume: args.resume,
@@ -29,15 +29,21 @@ pub fn cells(args: &SweepArgs, registry: &Registry) -> Result<Cells, Failure> {
     })
 }
 
-/// Makes one comparison of `capture`, by its number among those of this capture.
+/// Makes one comparison of `capture`, by its number among those of this capture. Where that is an object's name, `fetched` is a file
+/// with what it has.
 pub fn compare(
     args: &SweepArgs,
     capture: PathBuf,
+    fetched: Option<PathBuf>,
     number: u64,
     registry: &Registry,
     progress: &Progress,
 ) -> Result<Row, Failure> {
-    let question = question(args, vec![capture], registry)?;
+    let source = match fetched {
+        Some(file) => Source::Fetched(capture.display().to_string(), file),
+        None => Source::File(capture),
+    };
+    let question = question(args, vec![source], registry)?;
     if number >= question.runs() {
         return Err(Failure::usage(format!(
             "there is no comparison {number}; there are {}",

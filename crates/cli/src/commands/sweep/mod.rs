@@ -49,11 +49,11 @@ pub fn command(args: &SweepArgs, registry: &Registry) -> Result<ExitCode, Failur
     if args.ray.is_some() {
         return ray::hand_over();
     }
-    let question = question(args, sources(args)?, registry)?;
+    let question = question(args, sources(args, false)?, registry)?;
     let mut inputs: Vec<&Path> = args.chains.iter().map(PathBuf::as_path).collect();
     inputs.extend(question.sources.iter().filter_map(|source| match source {
         Source::File(path) => Some(path.as_path()),
-        Source::Memory(..) => None,
+        Source::Memory(..) | Source::Fetched(..) => None,
     }));
     let reports = Reports::open(&inputs, None, args.json.as_deref())?;
     let cannot_write = |error| {
@@ -134,10 +134,21 @@ fn limits(args: &SweepArgs) -> Limits {
     }
 }
 
-/// The captures that the arguments name, and those in the folders that they name, in the order of their names.
-fn sources(args: &SweepArgs) -> Result<Vec<PathBuf>, Failure> {
+/// The captures that the arguments name, and those in the folders that they name, in the order of their names. Objects may be among
+/// them where the caller fetches these.
+fn sources(args: &SweepArgs, fetches: bool) -> Result<Vec<Source>, Failure> {
     let mut sources = Vec::new();
     for path in &args.captures {
+        if is_object(path) {
+            if !fetches {
+                return Err(Failure::usage(format!(
+                    "{} is in an object store\nPython's package fetches it: add --ray local, or name a folder with a copy.",
+                    path.display()
+                )));
+            }
+            sources.push(path.clone());
+            continue;
+        }
         match path.is_dir() {
             true => sources.extend(captures_in(path, MAX_DEPTH)?),
             // That it is not there is an outcome of one file among thousands, and an error of one that was named.
@@ -160,11 +171,11 @@ fn sources(args: &SweepArgs) -> Result<Vec<PathBuf>, Failure> {
             EXTENSIONS.join(", .")
         )));
     }
-    Ok(sources)
+    Ok(sources.into_iter().map(Source::File).collect())
 }
 
 /// What the arguments ask for, over these captures.
-fn question(args: &SweepArgs, sources: Vec<PathBuf>, registry: &Registry) -> Result<Question, Failure> {
+fn question(args: &SweepArgs, sources: Vec<Source>, registry: &Registry) -> Result<Question, Failure> {
     let chain = |path: &PathBuf| {
         let chain = read_chain(path, registry)?;
         let text = fs::read(path).unwrap_or_default();
@@ -176,13 +187,19 @@ fn question(args: &SweepArgs, sources: Vec<PathBuf>, registry: &Registry) -> Res
     let settings = matrix.settings(0).into_iter();
     let simulated = |setting: Setting| if args.simulate { setting.simulated() } else { setting };
     Ok(Question {
-        sources: sources.into_iter().map(Source::File).collect(),
+        sources,
         mutations: args.mutate,
         chains,
         settings: settings.map(simulated).collect(),
         most_packets: args.packets as usize,
         seed: args.seed,
     })
+}
+
+/// Whether a name is an object's: `python/paceline/_objects.py` has the same schemes.
+fn is_object(path: &Path) -> bool {
+    let scheme = path.to_str().and_then(|name| name.split_once("://")).map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| ["s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss"].contains(&scheme))
 }
 
 fn captures_in(folder: &Path, depth: usize) -> Result<Vec<PathBuf>, Failure> {
