@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::net::UdpSocket;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::support::{Folder, paceline, root, stderr, stdout};
+use crate::support::{self, Folder, paceline, root, stderr, stdout};
 
 const CHAIN: &str = "name = \"connections\"\n[[function]]\nuse = \"conntrack\"\nrecords = 100000\ninvalid = \"pass\"\n\
                      out_of_window = \"pass\"\n";
@@ -159,10 +159,11 @@ fn a_collector_takes_the_datagrams() {
     let free = free.expect("a port").port();
     let (port, files) = (free.to_string(), folder.file(""));
     let begin = ["-l", &files, "-b", "127.0.0.1", "-p", &port, "-t", "3600"];
-    let Ok(mut collector) = Command::new("nfcapd").args(begin).stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
+    let Ok(collector) = Command::new("nfcapd").args(begin).stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
         println!("skipped: nfcapd is not installed (apt-get install nfdump)");
         return;
     };
+    let mut collector = Ended(collector);
     let address = format!("udp:127.0.0.1:{free}");
     let path = folder.file("chain.toml");
     let args = ["run", &path, "--pcap", "captures/edge.pcap", "--connections", &address];
@@ -178,8 +179,8 @@ fn a_collector_takes_the_datagrams() {
     };
     assert!(stdout(&output).contains(&format!("{} connections sent to", lines.len())), "{}", stdout(&output));
     // Its file gets its name when it ends.
-    kill(Pid::from_raw(collector.id().cast_signed()), Signal::SIGINT).expect("a child of this test");
-    collector.wait().expect("it ends");
+    kill(Pid::from_raw(collector.0.id().cast_signed()), Signal::SIGINT).expect("a child of this test");
+    collector.0.wait().expect("it ends");
     let file = folder.names().into_iter().find(|name| name.starts_with("nfcapd.2")).expect("a file of nfcapd");
     let told = program("nfdump", ["-I", "-r", &folder.file(&file)]).expect("nfdump, which comes with nfcapd");
     let count = |name: &str| -> u64 {
@@ -205,6 +206,15 @@ fn a_collector_that_is_not_there_is_told() {
     assert!(stdout(&output).contains("Verdicts"), "{}", stdout(&output));
     let output = paceline(&["run", &path, "--pcap", "captures/edge.pcap", "--connections", "udp:nowhere"]);
     assert!(stderr(&output).contains("Give its address and port"), "{}", stderr(&output));
+}
+
+/// A program that ends with the test, however that ends.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        support::end(&mut self.0);
+    }
 }
 
 /// What a program prints; says that the test is skipped where it is not installed.
