@@ -170,7 +170,7 @@ use nf::{
     About, Cx, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, Hearing, InPlace, Judge,
     NetworkFunction, OptionError, Pooled, Reload, Reports, Role, StateValue, Verdict,
 };
-use wire::{Addr, Edits, Fields, Headers, Stamp, protocol, tcp_flags};
+use wire::{Addr, AnswerTo, Edits, Fields, Headers, Stamp, protocol, tcp_flags};
 use zerocopy::IntoBytes;
 
 mod checks;
@@ -184,7 +184,7 @@ mod state;
 mod vip;
 
 pub use options::{
-    BackendOptions, BackendState, CheckBy, HashOf, Health, Mac, Options, Policy, ServiceOptions,
+    BackendOptions, BackendState, CheckBy, Forward, HashOf, Health, Mac, Options, Policy, ServiceOptions,
     ServiceProtocol, WhenDown,
 };
 pub use state::{Followed, Meta, Phase, State};
@@ -199,6 +199,7 @@ use state::{OF_CONNECTION, first_fragment, hash_of_flow};
 const NO_BACKEND: u8 = 0;
 const FRAGMENT: u8 = 1;
 const BACKEND_DOWN: u8 = 2;
+const PING_ANSWERED: u8 = 3;
 
 const FLOWS_OPENED: usize = 0;
 const FLOWS_PICKED_UP: usize = 1;
@@ -232,7 +233,7 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
         summary: "spreads the flows to a service over its backends",
         spec: "FAJITA (CoNEXT'24) App. A.1: load balancer; Maglev (NSDI'16) §3.4",
         options: options::OPTIONS,
-        drop_reasons: &["no-backend", "fragment", "backend-down"],
+        drop_reasons: &["no-backend", "fragment", "backend-down", "ping-answered"],
         events: &[
             "flows-opened",
             "flows-picked-up",
@@ -247,8 +248,10 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
         .union(Fields::TCP_FLAGS)
         .union(Fields::TCP_SHAPE)
         .union(Fields::ACK)
+        // What kind of ICMP message it is.
+        .union(Fields::SEQ)
         .union(Fields::MARKS);
-    const EDITS: Fields = TO_A_BACKEND.union(Fields::SRC_ADDR).union(Fields::SRC_PORT);
+    const EDITS: Fields = TO_A_BACKEND.union(Fields::SRC_ADDR).union(Fields::SRC_PORT).union(Fields::TUNNEL);
     const EXTRAS: Extras<Self> = Extras {
         filled_by: "a packet of a new flow to a VIP; with `rewrite_answers` a SYN or datagram to a backend \
                     itself, too",
@@ -269,6 +272,7 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, keeps_pool: Self::keeps_pool, ..Reload::ANY },
         backends: Self::backends,
+        answers: |_, reason| (reason == PING_ANSWERED).then_some(AnswerTo::Ping),
         draws: |balancer| balancer.policy == Policy::Random,
         in_place: InPlace::Flow(Self::in_place),
         ..Extras::NONE
@@ -296,7 +300,7 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
     #[inline]
     fn project(headers: &Headers) -> Option<Meta> {
         if !matches!(headers.protocol, protocol::TCP | protocol::UDP) {
-            return Meta::of_error(headers);
+            return Meta::of_error(headers).or_else(|| Meta::of_ping(headers));
         }
         headers.has_transport().then(|| Meta {
             src: headers.src,
@@ -509,6 +513,13 @@ impl<K: Followed> LoadBalancer<K> {
     fn answer(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Turns>) -> Verdict {
         if meta.about != 0 {
             return self.error(flow.as_ref(), meta, cx);
+        }
+        if meta.is_ping() {
+            return match self.services.answers_ping(meta.dst) {
+                Some(true) => Verdict::Drop(PING_ANSWERED),
+                Some(false) => Verdict::Drop(NO_BACKEND),
+                None => Verdict::Forward,
+            };
         }
         if K::BOTH_WAYS && self.is_direct(flow, meta, cx) {
             return Verdict::Forward;

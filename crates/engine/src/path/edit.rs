@@ -1,6 +1,6 @@
 //! Edits become bytes: the last step of a packet's way before it is sent.
 
-use io::{EngineDrop, Fate, Frame, Port, Unedited};
+use io::{EngineDrop, Fate, Frame, Note, Port, Unedited};
 use wire::{Edits, Fields, Headers};
 
 use crate::path::batch::Batch;
@@ -48,17 +48,30 @@ fn apply_any(packet: usize, port: &mut impl Port, batch: &mut Batch) {
     let (mut data, link) = (frame.data(), frame.link);
     let buffer = port.buffer_mut(frame);
     match wire::apply_by_layers(edits, headers, link, buffer, &mut data) {
-        Ok(()) => frame.set_data(data),
+        Ok(()) => {
+            frame.set_data(data);
+            frame.note = noted(frame.note, edits);
+        }
         Err(wire::ApplyError::NoRoom) => batch.end(packet, Fate::Drop(EngineDrop::NoRoom)),
     }
     batch.edits[packet].clear();
 }
 
-/// Keeps what the packet was, as its port asks. Where a tag comes or goes, headers would not be found again.
+/// What is known of a packet that was edited so. In a tunnel it is inside what leaves; if nothing else of it was changed, its port
+/// can quote it from there.
+#[inline]
+fn noted(note: Note, edits: &Edits) -> Note {
+    const AROUND: Fields = Fields::TUNNEL.union(Fields::SRC_MAC).union(Fields::DST_MAC);
+    let is_inside = edits.fields().contains(Fields::TUNNEL) && AROUND.contains(edits.fields());
+    if note.is_quotable() && is_inside { note.inside_a_tunnel() } else { note }
+}
+
+/// Keeps what the packet was, as its port asks. Where a tag or a tunnel comes or goes, headers would not be found again.
 #[inline(never)]
 fn keep_unedited(frame: &mut Frame, headers: &Headers, edits: &Edits, port: &mut impl Port) {
     let start = frame.data().start;
-    if !edits.fields().contains(Fields::VLAN) && Unedited::keep(port.buffer_mut(frame), start, headers) {
+    let is_moved = edits.fields().intersects(Fields::VLAN | Fields::TUNNEL);
+    if !is_moved && Unedited::keep(port.buffer_mut(frame), start, headers) {
         frame.note = frame.note.edited();
     }
 }

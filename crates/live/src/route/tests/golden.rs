@@ -354,7 +354,7 @@ fn an_error_about_a_translated_packet_is_about_what_was_received() {
             let (before, mut frame) = edited(&sent, &edits);
             assert_ne!(frame, sent);
             let mut lab = Lab::new();
-            let came = Came { by: INSIDE, unedited: Unedited::before(&before) };
+            let came = Came { by: INSIDE, unedited: Unedited::before(&before), is_inside: false };
             let after = headers(&frame);
             let decision = lab.forwarder.forward(&mut frame, &after, came);
             assert_eq!(decision, Decision::Reply { interface: INSIDE, reason }, "{edits:?}");
