@@ -347,8 +347,8 @@ fn ponged(link: LinkType, frame: &[u8]) -> Option<Vec<u8>> {
 #[test]
 fn pings_golden() {
     // An echo request with an IPv4 option and TTL 9, which are not sent back; its service is.
-    let request = "4610 0022 0001 0000 0901 9ab4 0a00 0001 0a00 0002 0101 0101 0800 3488 0007 0001 6162 63";
-    let reply = "4510 001f 0000 4000 4001 26bb 0a00 0002 0a00 0001 0000 3c88 0007 0001 6162 63";
+    let request = "4610 0023 0001 0000 0901 9ac5 0a00 0001 0a00 0002 0101 0101 0800 3395 0007 0001 6162 63";
+    let reply = "4510 001f 0000 4000 4001 26cc 0a00 0002 0a00 0001 0000 3b95 0007 0001 6162 63";
     let frame = hex(&format!("{STATIONS} 0800 {request}"));
     let (found, l3) = (ponged(LinkType::Ethernet, &frame).expect("a reply"), 14);
     assert_eq!(found[..l3], hex(&format!("{BACK} 0800")));

@@ -108,7 +108,6 @@ fn forwards_that_make_no_sense_are_refused() {
         ("tunnel_sources = [\"0.0.0.0\"]".to_string(), "has the address 0.0.0.0, which is nobody's"),
         ("tunnel_sources = [\"10.0.0.1\", \"10.0.0.2\"]".to_string(), "has two addresses of one IP version"),
         ("gue_port = 0".to_string(), "`gue_port` is 0; write a port from 1 to 65535"),
-        (forwards("gre", "{ address = \"10.9.0.1\" }"), "unknown variant `gre`"),
     ] {
         let error = option_error::<LoadBalancer>(&options);
         assert!(error.contains(expected), "{options}: {error}");
