@@ -357,7 +357,7 @@ fn a_balanced_web_service_under_auto() {
 /// A download, an upload and a ping through each kind of tunnel, with either IP version inside and outside.
 #[test]
 fn each_tunnel_carries_either_version() {
-    for (number, way) in [
+    for (at, way) in [
         Way { forward: "ipip", kind: "41", is_v6_outside: false, vip: VIP_V6 },
         Way { forward: "ipip", kind: "4", is_v6_outside: true, vip: VIP },
         Way { forward: "ipip", kind: "41", is_v6_outside: true, vip: VIP_V6 },
@@ -367,7 +367,7 @@ fn each_tunnel_carries_either_version() {
     .into_iter()
     .enumerate()
     {
-        let Some(web) = Web::new(&format!("each{number}"), way) else { return };
+        let Some(web) = Web::new(&format!("each{at}"), way) else { return };
         let _servers = [0, 1, 2].map(|which| web.serve(which));
         let run = web.start(way, "single", "1");
         let name = format!("{} {} to {}", way.forward, way.vip, way.backend(0));

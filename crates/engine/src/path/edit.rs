@@ -141,6 +141,39 @@ mod tests {
         [found, frames.into_iter().enumerate().map(expected).collect()]
     }
 
+    /// A packet that its port may have to quote lies whole inside the tunnel, unless something else of it was edited.
+    #[test]
+    fn what_goes_into_a_tunnel_as_it_came_is_noted() {
+        let (from, to) = (Addr::v4([192, 0, 2, 9]), Addr::v4([198, 51, 100, 7]));
+        let tunnel = wire::Tunnel { src: from, dst: to, via: wire::TunnelVia::Ip };
+        for (is_quotable, is_edited, is_inside) in
+            [(true, false, true), (true, true, false), (false, false, false)]
+        {
+            let frames = [udp(&[], 0), udp(&[], 4)];
+            let mut port = MemoryPort::new(&trace(&frames), &[0, 1], 8, Arc::new(AtomicBool::new(false)));
+            let mut batch = Batch::new();
+            port.receive(&mut batch.frames, frames.len());
+            parse(&port, &mut batch);
+            for packet in 0..2 {
+                let note = batch.frames[packet].note;
+                batch.frames[packet].note = if is_quotable { note.quotable() } else { note };
+                batch.edits[packet].set_tunnel(tunnel);
+                batch.edits[packet].set_dst_mac([2; 6]);
+                if is_edited {
+                    batch.edits[packet].set_src(from);
+                }
+            }
+            apply_edits(&mut port, &mut batch);
+            for (frame, sent) in batch.frames.iter().zip(&frames) {
+                assert_eq!(frame.note.is_inside_a_tunnel(), is_inside, "{is_quotable} {is_edited}");
+                assert!(!frame.note.is_edited(), "nothing was kept where the outer header is");
+                let bytes = port.bytes(frame);
+                assert_eq!(bytes.len(), sent.len() + 20);
+                assert_eq!(bytes[34..] == sent[14..], !is_edited);
+            }
+        }
+    }
+
     #[test]
     fn packets_are_edited_whether_plain_or_not() {
         let [found, expected] = edited(|batch| assert_eq!(batch.plain, 0b11001));
