@@ -118,6 +118,8 @@ impl Web {
             lan.ip(&format!("link set p{at} master br0"));
             host.ip(&format!("addr add 198.51.100.{number}/24 dev eth0"));
             host.ip(&format!("addr add 2001:db8::{number}/64 dev eth0 nodad"));
+            // From there the kernel asks for neighbours.
+            host.ip(&format!("addr add fe80::{number}/64 dev eth0 nodad"));
             host.offload("eth0");
         }
         // As the guide says: the balancer's host has the VIP and answers for it, the servers have it and do not.
@@ -182,9 +184,9 @@ impl Web {
         path
     }
 
-    fn start(&self, way: Way, strategy: &str, cores: &str) -> Run {
+    fn start(&self, chain: &str, strategy: &str, cores: &str) -> Run {
         let mut command = self.gateway.command(env!("CARGO_BIN_EXE_paceline"));
-        command.current_dir(root()).args(["run", &self.chain(way), "--on", "eth0", "--socket", "xdp"]);
+        command.current_dir(root()).args(["run", chain, "--on", "eth0", "--socket", "xdp"]);
         command.args(["--strategy", strategy, "--cores", cores, "--json", "-"]);
         command.args(["--control", &self.folder.file("socket")]);
         Run::start(command)
@@ -278,7 +280,7 @@ fn a_balanced_web_service(strategy: &str, cores: &str) {
     let way = IPIP;
     let Some(web) = Web::new(strategy, way) else { return };
     let (_first, _second, third) = (web.serve(0), web.serve(1), web.serve(2));
-    let run = web.start(way, strategy, cores);
+    let run = web.start(&web.chain(way), strategy, cores);
     assert!(web.client.ping(VIP, 3), "the VIP answers pings");
     assert_eq!(web.answering(way).len(), 3, "all servers take connections");
     let open = downloads(&web, way);
@@ -369,7 +371,7 @@ fn each_tunnel_carries_either_version() {
     {
         let Some(web) = Web::new(&format!("each{at}"), way) else { return };
         let _servers = [0, 1, 2].map(|which| web.serve(which));
-        let run = web.start(way, "single", "1");
+        let run = web.start(&web.chain(way), "single", "1");
         let name = format!("{} {} to {}", way.forward, way.vip, way.backend(0));
         assert!(web.client.ping(way.vip, 1), "{name}");
         web.reaches(way, 1);
@@ -384,6 +386,79 @@ fn each_tunnel_carries_either_version() {
         }
         assert!(number(&report["routing"]["icmp_errors"]) >= 1, "{name}: {:#}", report["routing"]);
     }
+}
+
+/// A Python that has `aioquic`, for HTTP/3: `PACELINE_AIOQUIC`, or `python3`.
+fn aioquic() -> Option<String> {
+    let python = std::env::var("PACELINE_AIOQUIC").unwrap_or_else(|_| "python3".to_owned());
+    match Command::new(&python).args(["-c", "import aioquic"]).output() {
+        Ok(output) if output.status.success() => Some(python),
+        _ => {
+            println!("skipped: `{python}` has no aioquic; PACELINE_AIOQUIC names a Python that has it");
+            None
+        }
+    }
+}
+
+/// Connections of HTTP/3 go on with their servers while one drains, and new ones go to the others.
+fn http3_stays_with_its_server(strategy: &str, cores: &str) {
+    let Some(python) = aioquic() else { return };
+    let Some(web) = Web::new(&format!("http3-{strategy}"), IPIP) else { return };
+    let script = script("http3.py");
+    let servers = web.backends.iter().zip(1..);
+    let _servers: Vec<_> =
+        servers.map(|(backend, which)| backend.start(&python, &format!("{script} serve {which} 443"))).collect();
+    for backend in &web.backends {
+        // Port 443, in hexadecimal.
+        let listens = || fs::read_to_string("/proc/thread-self/net/udp").is_ok_and(|all| all.contains(":01BB "));
+        wait_until("a server listens", || backend.inside(listens));
+    }
+    let chain = web.chain(IPIP);
+    let text = fs::read_to_string(&chain).expect("it was written");
+    let text = text.replace(&format!("port = {PORT}\n"), "port = 443\nprotocol = \"udp\"\n");
+    fs::write(&chain, text.replace("check = \"http /health\"\n", "")).expect("a folder of the test");
+    let run = web.start(&chain, strategy, cores);
+    let ask = |name: &str| {
+        let folder = web.folder.file(name);
+        fs::create_dir(&folder).expect("a folder of the test");
+        (web.client.start(&python, &format!("{script} ask {VIP} 443 {SOME} {folder}")), folder)
+    };
+    let answers = |folder: &str, name: &str| {
+        let path = format!("{folder}/{name}");
+        wait_until("answers over HTTP/3", || fs::exists(&path).is_ok_and(|is_there| is_there));
+        fs::read_to_string(path).expect("it is there")
+    };
+    let (_asking, folder) = ask("before");
+    let before = answers(&folder, "first");
+    let seen: BTreeSet<&str> = before.split(' ').collect();
+    assert!(seen.len() >= 2 && before.split(' ').count() == SOME, "{before}");
+    web.ctl(&["backend", "drain", "198.51.100.21:443"]);
+    let (_others, later) = ask("after");
+    assert!(!answers(&later, "first").contains('1'), "a server that drains gets no new connection");
+    fs::write(format!("{folder}/more"), "").expect("a folder of the test");
+    assert_eq!(answers(&folder, "second"), before, "each connection has the server that it had");
+    web.ctl(&["stop"]);
+    let report = run.ended();
+    assert_eq!(report["drops"].as_object().map(serde_json::Map::len), Some(0), "{:#}", report["drops"]);
+    assert_eq!(of(&report, "eth0")["lost"], json!({}), "{report:#}");
+    for which in 0..3 {
+        assert_eq!(web.complaints(which), "ready\n", "outer headers are right");
+    }
+}
+
+#[test]
+fn http3_stays_with_its_server_on_one_core() {
+    http3_stays_with_its_server("single", "1");
+}
+
+#[test]
+fn http3_stays_with_its_server_under_rss() {
+    http3_stays_with_its_server("rss", "2");
+}
+
+#[test]
+fn http3_stays_with_its_server_under_scr() {
+    http3_stays_with_its_server("scr", "2");
 }
 
 /// How many connections are to stand a flood.
@@ -460,7 +535,7 @@ fn good_connections_stand_a_flood(strategy: &str, cores: &str, table_full: &str)
     let table = &report["functions"][0];
     let full = ["evicted", "rejected"].map(|what| number(&table["flows"][what]));
     assert!(full.iter().sum::<u64>() > 1_000, "the table was full: {table:#}");
-    assert_eq!(report["drops"].as_object().map(|drops| drops.len()), Some(0), "{:#}", report["drops"]);
+    assert_eq!(report["drops"].as_object().map(serde_json::Map::len), Some(0), "{:#}", report["drops"]);
 }
 
 #[test]
