@@ -124,7 +124,7 @@ impl Web {
         }
         // As the guide says: the balancer's host has the VIP and answers for it, the servers have it and do not.
         gateway.ip(&format!("addr add {VIP}/32 dev lo"));
-        gateway.ip(&format!("addr add {VIP_V6}/128 dev eth0 nodad"));
+        gateway.ip(&format!("addr add {VIP_V6}/128 dev eth0 nodad preferred_lft 0"));
         let folder = Folder::new(&format!("web-{label}"));
         let mut ends = Vec::new();
         for (which, backend) in backends.iter().enumerate() {
@@ -406,11 +406,13 @@ fn http3_stays_with_its_server(strategy: &str, cores: &str) {
     let Some(web) = Web::new(&format!("http3-{strategy}"), IPIP) else { return };
     let script = script("http3.py");
     let servers = web.backends.iter().zip(1..);
-    let _servers: Vec<_> =
-        servers.map(|(backend, which)| backend.start(&python, &format!("{script} serve {which} 443"))).collect();
+    let _servers: Vec<_> = servers
+        .map(|(backend, which)| backend.start(&python, &format!("{script} serve {which} {VIP} 443")))
+        .collect();
     for backend in &web.backends {
         // Port 443, in hexadecimal.
-        let listens = || fs::read_to_string("/proc/thread-self/net/udp").is_ok_and(|all| all.contains(":01BB "));
+        let listens =
+            || fs::read_to_string("/proc/thread-self/net/udp").is_ok_and(|all| all.contains(":01BB "));
         wait_until("a server listens", || backend.inside(listens));
     }
     let chain = web.chain(IPIP);

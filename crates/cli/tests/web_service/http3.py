@@ -1,9 +1,9 @@
 """A server or a client of HTTP/3, of a test: `aioquic`, a package of PyPI.
 
-    http3.py serve NUMBER PORT
+    http3.py serve NUMBER HOST PORT
     http3.py ask HOST PORT CONNECTIONS FOLDER
 
-The server answers with its number. The client opens connections and writes who answered each into FOLDER/first; once FOLDER/more is
+The server answers with its number. It is bound to the VIP: a datagram leaves from there alone. The client opens connections and writes who answered each into FOLDER/first; once FOLDER/more is
 there, it asks again on the same connections and writes into FOLDER/second.
 """
 
@@ -79,7 +79,7 @@ async def run_server():
     own, key = certificate()
     configuration = QuicConfiguration(alpn_protocols=H3_ALPN, is_client=False)
     configuration.certificate, configuration.private_key = own, key
-    await serve("0.0.0.0", int(sys.argv[3]), configuration=configuration, create_protocol=Server)
+    await serve(sys.argv[3], int(sys.argv[4]), configuration=configuration, create_protocol=Server)
     await asyncio.Future()
 
 

@@ -577,7 +577,8 @@ fn senders_of_rejected_packets_are_told() {
     }
     assert_eq!(rig.len(), 1);
     let firewall: Firewall = function(&std::format!("{list}default = \"reject\""));
-    let answers = |reason: &u8| (Firewall::EXTRAS.answers)(&firewall, *reason) == Some(wire::AnswerTo::Rejected);
+    let answers =
+        |reason: &u8| (Firewall::EXTRAS.answers)(&firewall, *reason) == Some(wire::AnswerTo::Rejected);
     let told: Vec<u8> = (0..=255).filter(answers).collect();
     let reason = |verdict| match verdict {
         Verdict::Drop(reason) => reason,
