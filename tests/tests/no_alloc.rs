@@ -31,6 +31,7 @@ fn the_data_path_does_not_allocate() {
         "scan.toml",
         "stats-limiter.toml",
         "balance.toml",
+        "web-service.toml",
         "acl.toml",
         "firewall.toml",
         "mixed-keys.toml",

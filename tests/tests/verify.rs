@@ -104,6 +104,7 @@ fn the_access_list_the_firewall_and_the_balancer() {
     assert_holds(&example("acl.toml"), &CORES);
     assert_holds(&example("firewall.toml"), &CORES);
     assert_holds(&example("balance.toml"), &CORES);
+    assert_holds(&example("web-service.toml"), &CORES);
 }
 
 #[test]

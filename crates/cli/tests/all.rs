@@ -139,6 +139,8 @@ mod vlan;
 mod web;
 #[path = "web_live.rs"]
 mod web_live;
+#[path = "web_service.rs"]
+mod web_service;
 #[path = "why.rs"]
 mod why;
 #[path = "xdp.rs"]

@@ -34,10 +34,11 @@ pub struct Frame {
 pub struct Note(u8);
 
 impl Note {
-    /// Bits of the number of a [`Malformed`], of [`Note::QUOTABLE`] or of [`Note::EDITED`]; above them 0, or one more than the
-    /// number of a [`Side`].
+    /// Bits of the number of a [`Malformed`], or of [`Note::INSIDE`], [`Note::QUOTABLE`] or [`Note::EDITED`]; above them 0, or one
+    /// more than the number of a [`Side`].
     const REASON: u8 = 0x3f;
     const SIDE_SHIFT: u32 = 6;
+    const INSIDE: u8 = 0x3d;
     const QUOTABLE: u8 = 0x3e;
     const EDITED: u8 = 0x3f;
 
@@ -98,12 +99,24 @@ impl Note {
         self.0 & Note::REASON == Note::EDITED
     }
 
+    /// A quotable packet that went into a tunnel as it was received.
+    #[inline]
+    pub fn inside_a_tunnel(self) -> Note {
+        self.with(Note::INSIDE)
+    }
+
+    /// Whether the packet that was received lies inside the one that leaves.
+    #[inline]
+    pub fn is_inside_a_tunnel(self) -> bool {
+        self.0 & Note::REASON == Note::INSIDE
+    }
+
     const fn with(self, reason: u8) -> Note {
         Note(self.0 & !Note::REASON | reason)
     }
 }
 
-const _: () = assert!(Malformed::ALL.len() < Note::QUOTABLE as usize);
+const _: () = assert!(Malformed::ALL.len() < Note::INSIDE as usize);
 
 // Tokens move from array to ring to array.
 const _: () = assert!(size_of::<Frame>() <= 40);
@@ -224,6 +237,9 @@ mod tests {
         for side in [None, Some(Side::Inside), Some(Side::Outside)] {
             let (came, quotable) = (Note::by(side), Note::by(side).quotable());
             let states = |note: Note| (note.side(), note.refused(), note.is_quotable(), note.is_edited());
+            let inside = quotable.inside_a_tunnel();
+            assert_eq!((states(inside), inside.is_inside_a_tunnel()), ((side, None, false, false), true));
+            assert!(!came.is_inside_a_tunnel() && !quotable.is_inside_a_tunnel());
             assert_eq!(states(came), (side, None, false, false));
             assert_eq!(states(quotable), (side, None, true, false));
             assert_eq!(states(quotable.edited()), (side, None, false, true));

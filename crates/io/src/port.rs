@@ -1,5 +1,7 @@
 //! The contract of a port: one queue that packets are received from and sent to in batches.
 
+use wire::AnswerTo;
+
 use crate::{Frame, Reference, StampClock, Waiting};
 
 /// One receive and transmit queue of something packets come from: one core's, and nobody else's.
@@ -226,12 +228,13 @@ pub enum Fate {
     Drop(EngineDrop),
 }
 
-/// Which of a chain's drops mean more than that a packet is gone: those whose sender is [answered](fn@wire::answer), and those that
+/// Which of a chain's drops mean more than that a packet is gone: those whose sender is [answered](wire::AnswerTo), and those that
 /// a rule asks to have in a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MarkedDrops {
     /// By function, a bit for each reason.
-    answered: Box<[u64]>,
+    rejected: Box<[u64]>,
+    pings: Box<[u64]>,
     logged: Box<[u64]>,
 }
 
@@ -239,7 +242,7 @@ impl MarkedDrops {
     /// Those of a chain with so many functions; reasons from 64 on are never marked.
     pub fn new(
         functions: usize,
-        is_answered: impl Fn(usize, u8) -> bool,
+        answer_to: impl Fn(usize, u8) -> Option<AnswerTo>,
         is_logged: impl Fn(usize, u8) -> bool,
     ) -> MarkedDrops {
         let masks = |is_marked: &dyn Fn(usize, u8) -> bool| {
@@ -248,13 +251,21 @@ impl MarkedDrops {
                 .map(|function| (0..64).fold(0, |mask, reason| mask | bit(function, reason)))
                 .collect()
         };
-        MarkedDrops { answered: masks(&is_answered), logged: masks(&is_logged) }
+        let are = |wanted| masks(&|function, reason| answer_to(function, reason) == Some(wanted));
+        MarkedDrops {
+            rejected: are(AnswerTo::Rejected),
+            pings: are(AnswerTo::Ping),
+            logged: masks(&is_logged),
+        }
     }
 
-    /// Whether the sender of a packet with this fate is answered.
+    /// What the sender of a packet with this fate is told, if anything.
     #[inline]
-    pub fn is_answered(&self, fate: Fate) -> bool {
-        has(&self.answered, fate)
+    pub fn answer_to(&self, fate: Fate) -> Option<AnswerTo> {
+        match has(&self.rejected, fate) {
+            true => Some(AnswerTo::Rejected),
+            false => has(&self.pings, fate).then_some(AnswerTo::Ping),
+        }
     }
 
     /// Whether a rule asks to have a packet with this fate in a log.

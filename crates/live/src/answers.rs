@@ -1,15 +1,17 @@
-//! Answers to packets that the chain rejects: how many may leave by an interface, and how many did.
+//! Answers to packets that the chain rejects, and to pings: how many may leave by an interface, and how many did.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What became of packets that the chain rejected.
+/// What became of packets that the chain rejected, and of pings that it answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AnswerCounters {
     /// TCP resets that were sent.
     pub resets: u64,
     /// ICMP errors that were sent.
     pub errors: u64,
+    /// Echo replies that were sent.
+    pub pings: u64,
     /// Packets that are not to be answered, such as errors.
     pub unanswerable: u64,
     /// Packets without an answer, as their interface had sent as many as it may.
@@ -21,6 +23,7 @@ impl AnswerCounters {
         AnswerCounters {
             resets: self.resets + other.resets,
             errors: self.errors + other.errors,
+            pings: self.pings + other.pings,
             unanswerable: self.unanswerable + other.unanswerable,
             limited: self.limited + other.limited,
         }

@@ -90,7 +90,7 @@ pub struct PortOptions {
     /// Which of this host's addresses are the chain's, where packets to the others are left to the host
     /// ([`Steering::pass_host_addresses`]).
     pub external: Option<ExternalAddresses>,
-    /// How many rejected packets are [answered](fn@wire::answer) a second, at each interface. 0: none.
+    /// How many dropped packets are [answered](wire::AnswerTo) a second, at each interface: rejected ones, and pings. 0: none.
     pub answers_per_second: u32,
     /// Gets a line, for people, when an interface goes down or away, and when it is back. It is called on another thread.
     pub tell: Option<fn(&str)>,
@@ -553,7 +553,10 @@ impl LivePort {
                 if self.drops.is_logged(fate) {
                     self.tell_logged(&frame, from, fate);
                 }
-                if self.drops.is_answered(fate) { self.answer_dropped(&mut frame, from) } else { None }
+                match self.drops.answer_to(fate) {
+                    Some(to) => self.answer_dropped(&mut frame, from, to),
+                    None => None,
+                }
             }
             (_, Mode::Mirror) => None,
             (Fate::Host, _) => self.leave_to_host(&frame, from),

@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::de::DeserializeOwned;
-use wire::{Addr, Edits, Fields, Headers, Stamp};
+use wire::{Addr, AnswerTo, Edits, Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 use crate::{
@@ -191,9 +191,9 @@ pub struct Extras<F: NetworkFunction> {
     /// Name and text, as [`Extras::rules`] has them, of the rule for which a drop reason stands, by its index: one that asks for a log
     /// of what it drops. `NONE`: no reason stands for a rule.
     pub logged_rule: fn(&F, reason: u8) -> Option<(String, String)>,
-    /// Whether the sender of a packet that is dropped for this reason is told, by its index: where packets leave it gets a TCP reset
-    /// or an ICMP error ([`wire::answer`](fn@wire::answer)). Reasons from 64 on are never answered. `NONE`: no sender is told.
-    pub answers: fn(&F, reason: u8) -> bool,
+    /// What the sender of a packet that is dropped for this reason is told, by its index: where packets leave it gets a TCP reset or
+    /// an ICMP error, or the reply to its ping ([`AnswerTo`]). Reasons from 64 on are never answered. `NONE`: no sender is told.
+    pub answers: fn(&F, reason: u8) -> Option<AnswerTo>,
     /// Whether its steps draw: [`Cx::random`](crate::Cx::random), [`Cx::hash`](crate::Cx::hash). Then people are told the seed, without
     /// which a run is not had again.
     pub draws: fn(&F) -> bool,
@@ -286,7 +286,7 @@ impl<F: NetworkFunction> Extras<F> {
         rules: None,
         backends: |_| Vec::new(),
         logged_rule: |_, _| None,
-        answers: |_, _| false,
+        answers: |_, _| None,
         refreshes: |_| true,
         draws: |_| false,
         inspect: None,

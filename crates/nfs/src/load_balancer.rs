@@ -25,6 +25,9 @@
 //! | `policy` | | `"maglev"` | how a new flow finds its backend: `"maglev"`, `"round-robin"` or `"random"` |
 //! | `hash` | | `"5-tuple"` | what the hash is of: `"5-tuple"`, or `"3-tuple"`: addresses and protocol |
 //! | `when_down` | | `"drop"` | open TCP connections to a backend that is down: `"drop"`, `"stay"` or `"move"`; see below |
+//! | `tunnel_sources` | | none | where tunnels to backends begin: an address of this host for each IP version of backends |
+//! | `gue_port` | | 6080 | the UDP port to which `forward = "gue"` sends |
+//! | `answer_pings` | | true | answer pings to a VIP that is one address, as long as one of its services has an active backend |
 //! | `rewrite_answers` | | false | give packets from backends the service's address and port as source |
 //! | `syn_timeout_s` | s | 60 | forget a TCP flow of one packet after this time |
 //! | `tcp_timeout_s` | s | 900 | forget an open TCP flow after this time without a packet |
@@ -42,14 +45,15 @@
 //! | `vip` | | the address that clients send to, IPv4 or IPv6; or a prefix, such as `"198.18.0.0/15"` |
 //! | `port` | | its port, or `"any"` |
 //! | `protocol` | `"tcp"` | `"tcp"` or `"udp"` |
+//! | `forward` | `"rewrite"` | how packets come to its backends: `"rewrite"`, `"mac"`, `"ipip"` or `"gue"`; see below |
 //! | `check` | none | `"tcp"`, `"http /health"` or `"http www.example.org/health"`: see below |
 //! | `backends` | | 1 to 512 of them |
 //!
 //! | of a backend | default | |
 //! |---|---|---|
-//! | `address` | the VIP | becomes the destination address; of the VIP's family |
-//! | `port` | the service's | becomes the destination port; of a service with `"any"` it stays |
-//! | `mac` | unchanged | becomes the destination MAC address, such as `"02:00:00:00:00:0a"` |
+//! | `address` | the VIP | becomes the destination address, which is of the VIP's family; or where the tunnel ends, of either |
+//! | `port` | the service's | becomes the destination port; of a service with `"any"` it stays. With `"rewrite"` alone |
+//! | `mac` | unchanged | becomes the destination MAC address, such as `"02:00:00:00:00:0a"`; with a tunnel that of the next hop |
 //! | `weight` | 1 | its share, 0 to 1000, relative to the other backends'. 0: no new flows, as `"drain"` |
 //! | `state` | `"active"` | `"drain"`: no new flows. `"down"`: none at all, and `when_down` says what becomes of live ones |
 //! | `check_at` | its address and port | where it is checked: `"192.0.2.7:80"`, for one with a `mac` alone |
@@ -78,8 +82,11 @@
 //!
 //! A client waits for an answer from the VIP. Two ways to give it one:
 //!
-//! - *Direct server return*: every backend has the VIP on a loopback interface, and is given by `mac`
-//!   alone. Addresses stay as they are, and answers need not come by here.
+//! - *Direct server return*: every backend has the VIP on a loopback interface. Addresses and ports stay as they are, and answers need not
+//!   come by here. With `forward = "mac"`, or a `mac` alone, a backend in the same network gets the frame. With `"ipip"` (RFC 2003,
+//!   RFC 2473) and `"gue"` (UDP, variant 1 of GUE) the packet goes through a tunnel to the backend's `address`, IPv4 or IPv6 in either:
+//!   [`wire::Tunnel`] has the outer header. Functions behind the balancer see the packet inside. A router that finds it too long then
+//!   tells the sender how long it may be, less the outer header. `policy = "round-robin"` is refused with tunnels.
 //! - *Rewriting*: backends are given by `address`, answers come by here, and `rewrite_answers = true`.
 //!   A backend's address and port say which service it answers for, and two
 //!   services that share one are refused, and so are ranges.
@@ -148,11 +155,17 @@
 //!   to the backend: which one the hash says. Under `"round-robin"` that may be another backend than the flow's, which takes no
 //!   notice of it; with `rewrite_answers` a client's errors over IPv4 go to the flow's backend. With `rewrite_answers`, errors from
 //!   a backend or a router before it come from the VIP; over IPv4 a backend's about a direct connection pass as they are. So path MTU discovery works both ways. An error that quotes neither TCP nor UDP, or too little
-//!   of it, and other ICMP pass as they are.
+//!   of it, and other ICMP but pings pass as they are.
+//!
+//! # Pings
+//!
+//! An echo request to a VIP that is one address is dropped as `ping-answered`, and where packets leave its sender gets the reply, as
+//! often as [rejected packets are answered](fn@wire::answer) at most (`--answers-per-second`). Where no service of the VIP has a
+//! backend that takes flows, it is dropped as `no-backend`. Fragments of pings pass as they are, and pings leave no state.
 //!
 //! # Drops, events, expiry, full table
 //!
-//! - `no-backend`: a flow to a service that has no active backend. `fragment`, `backend-down`: see above.
+//! - `no-backend`: a flow to a service that has no active backend. `fragment`, `backend-down`, `ping-answered`: see above.
 //! - Events: `flows-opened`; `flows-picked-up`, TCP in the middle; `flows-moved`, since their backend
 //!   is gone, or is down and lets them go; `packets-without-flow`, sent by the hash alone; `answers-rewritten`; `errors-translated`, ICMP;
 //!   `direct-flows`, opened to a backend itself.
@@ -170,7 +183,7 @@ use nf::{
     About, Cx, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, Hearing, InPlace, Judge,
     NetworkFunction, OptionError, Pooled, Reload, Reports, Role, StateValue, Verdict,
 };
-use wire::{Addr, Edits, Fields, Headers, Stamp, protocol, tcp_flags};
+use wire::{Addr, AnswerTo, Edits, Fields, Headers, Stamp, protocol, tcp_flags};
 use zerocopy::IntoBytes;
 
 mod checks;
@@ -184,7 +197,7 @@ mod state;
 mod vip;
 
 pub use options::{
-    BackendOptions, BackendState, CheckBy, HashOf, Health, Mac, Options, Policy, ServiceOptions,
+    BackendOptions, BackendState, CheckBy, Forward, HashOf, Health, Mac, Options, Policy, ServiceOptions,
     ServiceProtocol, WhenDown,
 };
 pub use state::{Followed, Meta, Phase, State};
@@ -199,6 +212,7 @@ use state::{OF_CONNECTION, first_fragment, hash_of_flow};
 const NO_BACKEND: u8 = 0;
 const FRAGMENT: u8 = 1;
 const BACKEND_DOWN: u8 = 2;
+const PING_ANSWERED: u8 = 3;
 
 const FLOWS_OPENED: usize = 0;
 const FLOWS_PICKED_UP: usize = 1;
@@ -232,7 +246,7 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
         summary: "spreads the flows to a service over its backends",
         spec: "FAJITA (CoNEXT'24) App. A.1: load balancer; Maglev (NSDI'16) §3.4",
         options: options::OPTIONS,
-        drop_reasons: &["no-backend", "fragment", "backend-down"],
+        drop_reasons: &["no-backend", "fragment", "backend-down", "ping-answered"],
         events: &[
             "flows-opened",
             "flows-picked-up",
@@ -247,8 +261,10 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
         .union(Fields::TCP_FLAGS)
         .union(Fields::TCP_SHAPE)
         .union(Fields::ACK)
+        // What kind of ICMP message it is.
+        .union(Fields::SEQ)
         .union(Fields::MARKS);
-    const EDITS: Fields = TO_A_BACKEND.union(Fields::SRC_ADDR).union(Fields::SRC_PORT);
+    const EDITS: Fields = TO_A_BACKEND.union(Fields::SRC_ADDR).union(Fields::SRC_PORT).union(Fields::TUNNEL);
     const EXTRAS: Extras<Self> = Extras {
         filled_by: "a packet of a new flow to a VIP; with `rewrite_answers` a SYN or datagram to a backend \
                     itself, too",
@@ -269,6 +285,7 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, keeps_pool: Self::keeps_pool, ..Reload::ANY },
         backends: Self::backends,
+        answers: |_, reason| (reason == PING_ANSWERED).then_some(AnswerTo::Ping),
         draws: |balancer| balancer.policy == Policy::Random,
         in_place: InPlace::Flow(Self::in_place),
         ..Extras::NONE
@@ -296,7 +313,7 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
     #[inline]
     fn project(headers: &Headers) -> Option<Meta> {
         if !matches!(headers.protocol, protocol::TCP | protocol::UDP) {
-            return Meta::of_error(headers);
+            return Meta::of_error(headers).or_else(|| Meta::of_ping(headers));
         }
         headers.has_transport().then(|| Meta {
             src: headers.src,
@@ -509,6 +526,13 @@ impl<K: Followed> LoadBalancer<K> {
     fn answer(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Turns>) -> Verdict {
         if meta.about != 0 {
             return self.error(flow.as_ref(), meta, cx);
+        }
+        if meta.is_ping() {
+            return match self.services.answers_ping(meta.dst) {
+                Some(true) => Verdict::Drop(PING_ANSWERED),
+                Some(false) => Verdict::Drop(NO_BACKEND),
+                None => Verdict::Forward,
+            };
         }
         if K::BOTH_WAYS && self.is_direct(flow, meta, cx) {
             return Verdict::Forward;

@@ -1,9 +1,11 @@
-//! The answer to a packet that is rejected: a TCP reset, or an ICMP error that says "administratively prohibited".
+//! The answer to a packet that is dropped: a TCP reset, or an ICMP error that says "administratively prohibited", where it is
+//! rejected; the reply, where it is a ping.
 //!
 //! ```text
 //! a reset, over the packet:       | link | IP, 20 or 40 | TCP, 20 |
 //! an error, before the packet:    | link | IP, 20 or 40 | ICMP, 8 | the packet's own bytes from its IP header on
 //!                                 |<---- Answer::head() --------->|
+//! a reply, over the packet:       | link | IP, 20 or 40 | ICMP, 4 | the request from its identifier on
 //! ```
 //!
 //! The link header is the packet's, with its VLAN tags, and with source and destination exchanged.
@@ -31,6 +33,31 @@ pub enum AnswerKind {
     Reset,
     /// An ICMP or ICMPv6 error: administratively prohibited.
     Prohibited,
+    /// The reply to an echo request.
+    Echo,
+}
+
+/// What the sender of a dropped packet is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerTo {
+    /// That the packet was rejected: [`answer`](fn@answer).
+    Rejected,
+    /// The reply to its echo request.
+    Ping,
+}
+
+impl AnswerTo {
+    /// The answer to a packet, if it may be answered.
+    ///
+    /// A ping gets an echo reply (RFC 792, RFC 4443 §4.2) from the address that it was sent to, with its identifier, number and
+    /// data, and a TTL of 64; IP options are not sent back. `None` for fragments, requests that a capture has cut, those with a wrong
+    /// checksum, those from or to what is not one host, and for all that is no echo request.
+    pub fn answer(self, link: LinkType, frame: &[u8], wire_len: u32) -> Option<Answer> {
+        match self {
+            AnswerTo::Rejected => answer(link, frame, wire_len),
+            AnswerTo::Ping => pong(link, frame, wire_len),
+        }
+    }
 }
 
 const PROHIBITED: IcmpErrorKind = IcmpErrorKind { ipv4: [3, 13], ipv6: [1, 1], rest: [0; 4] };
@@ -96,29 +123,62 @@ impl Answer {
 /// - TCP by way of a routing header that names hops to come: the connection is not with the address that it goes to now.
 pub fn answer(link: LinkType, frame: &[u8], wire_len: u32) -> Option<Answer> {
     let headers = parse(link, frame, wire_len);
-    let is_right = match verify(frame, &headers) {
+    if !may_be_answered(&headers) {
+        return None;
+    }
+    let mut answer = begin(link, frame, &headers, AnswerKind::Prohibited)?;
+    let l3 = usize::from(headers.l3_offset);
+    let packet = frame.get(l3..)?;
+    match headers.protocol {
+        protocol::TCP => answer.reset(&headers, packet)?,
+        _ => answer.prohibited(&headers, l3, packet),
+    }
+    Some(answer)
+}
+
+/// The reply to a ping.
+fn pong(link: LinkType, frame: &[u8], wire_len: u32) -> Option<Answer> {
+    let headers = parse(link, frame, wire_len);
+    let (number, is_ipv6) = (headers.protocol, headers.marks.contains(Marks::IPV6));
+    let kind = match headers.icmp().map(|icmp| [icmp.kind, icmp.code])? {
+        [8, 0] if number == protocol::ICMP && !is_ipv6 => 0,
+        [128, 0] if number == protocol::ICMPV6 && is_ipv6 => 129,
+        _ => return None,
+    };
+    let (l3, l4) = (usize::from(headers.l3_offset), usize::from(headers.l4_offset));
+    let is_on_its_way = is_ipv6 && has_segments_left(frame.get(l3..)?, l4.saturating_sub(l3));
+    if headers.is_fragment() || headers.l3_len == u16::MAX || is_on_its_way {
+        return None;
+    }
+    let (rest, end) = (l4 + 4, l3 + usize::from(headers.l3_len));
+    let data = frame.get(rest..end)?;
+    let mut answer = begin(link, frame, &headers, AnswerKind::Echo)?;
+    let mut icmp = [kind, 0, 0, 0];
+    let checksum = transport_checksum(headers.dst, headers.src, number, [&icmp, data]);
+    icmp[2..].copy_from_slice(&checksum);
+    // RFC 1122 §3.2.2.6 wants the request's service in the reply.
+    let (ip, len) = ip_header(headers.dst, headers.src, number, headers.tos, icmp.len() + data.len());
+    answer.push(&ip[..len]);
+    answer.push(&icmp);
+    answer.quoted = (u16::try_from(rest).ok()?, u16::try_from(end).ok()?);
+    Some(answer)
+}
+
+/// An answer with its link header alone, to a packet that one host sent to one host, and whose checksums are right.
+fn begin(link: LinkType, frame: &[u8], headers: &Headers, kind: AnswerKind) -> Option<Answer> {
+    let is_right = match verify(frame, headers) {
         Checksums::Right | Checksums::Unverifiable => true,
         Checksums::Wrong { is_left_to_card, .. } => is_left_to_card,
         // Malformed, or IPv6 with a transport that has none.
         Checksums::Absent => headers.is_ip() && headers.is_well_formed(),
     };
-    if !is_right || !may_be_answered(&headers) || !is_one_host(headers.src) || !is_one_host(headers.dst) {
+    if !is_right || !is_one_host(headers.src) || !is_one_host(headers.dst) {
         return None;
     }
     let l3 = usize::from(headers.l3_offset);
-    let packet = frame.get(l3..)?;
-    let mut answer = Answer {
-        head: [0; Answer::HEAD_MAX],
-        head_len: l3 as u8,
-        quoted: (0, 0),
-        kind: AnswerKind::Prohibited,
-    };
+    let mut answer = Answer { head: [0; Answer::HEAD_MAX], head_len: l3 as u8, quoted: (0, 0), kind };
     answer.head.get_mut(..l3)?.copy_from_slice(frame.get(..l3)?);
     turn_round(link, &mut answer.head[..l3])?;
-    match headers.protocol {
-        protocol::TCP => answer.reset(&headers, packet)?,
-        _ => answer.prohibited(&headers, l3, packet),
-    }
     Some(answer)
 }
 

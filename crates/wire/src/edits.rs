@@ -10,7 +10,7 @@ use core::fmt;
 pub(crate) use apply::has_segments_left;
 pub use apply::{ApplyError, apply, apply_by_layers, apply_plain};
 
-use crate::{Addr, Fields, Headers, Marks, protocol};
+use crate::{Addr, Fields, Headers, Marks, Tunnel, protocol};
 
 /// Header changes as data. A function states them; [`apply`] writes them.
 ///
@@ -24,6 +24,8 @@ use crate::{Addr, Fields, Headers, Marks, protocol};
 /// | TTL, TOS | IP |
 /// | addresses | IP of the address's family; an IPv4-mapped one counts as IPv4 |
 /// | MSS | TCP SYNs that announce one |
+/// | tunnel | IP packets of less than 64 KiB with the outer headers. It is put before the packet that the other edits
+/// leave, and headers as functions see them stay those of the packet inside |
 /// | ports | TCP, UDP, DCCP; SCTP unless fragmented or longer than 65,534 bytes; ICMP as far as it has them: see [`IcmpPorts`](crate::IcmpPorts). Not later fragments |
 ///
 /// An ICMP error whose quote can be read has the quoted packet edited with it: a new source becomes the quoted
@@ -31,7 +33,7 @@ use crate::{Addr, Fields, Headers, Marks, protocol};
 ///
 /// A malformed packet is edited in the layers before the defect.
 ///
-/// One cache line, of which only `set` is read or written where there are no edits.
+/// Two cache lines, the second of a tunnel alone. Only `set` is read or written where there are no edits.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Edits {
@@ -47,9 +49,10 @@ pub struct Edits {
     mss: u16,
     src_mac: [u8; 6],
     dst_mac: [u8; 6],
+    tunnel: Tunnel,
 }
 
-const _: () = assert!(size_of::<Edits>() == 64);
+const _: () = assert!(size_of::<Edits>() == 128 && core::mem::offset_of!(Edits, tunnel) <= 64);
 
 /// Beside the fields that are set: an address of IPv6 was. So one test says that all are of IPv4, as nearly always.
 const OF_V6: Fields = Fields::from_bits_retain(1 << 31);
@@ -91,6 +94,7 @@ impl Edits {
         mss: 0,
         src_mac: [0; 6],
         dst_mac: [0; 6],
+        tunnel: Tunnel::NONE,
     };
 
     /// Whether nothing changes.
@@ -197,6 +201,18 @@ impl Edits {
         let before = if self.set.contains(Fields::MSS) { self.mss } else { u16::MAX };
         self.mss = mss.min(before);
         self.set |= Fields::MSS;
+    }
+
+    /// Puts the headers of a tunnel before the packet when it leaves. Of two such edits the later one holds.
+    #[inline]
+    pub fn set_tunnel(&mut self, tunnel: Tunnel) {
+        self.tunnel = tunnel;
+        self.set |= Fields::TUNNEL;
+    }
+
+    /// The tunnel that the packet goes into, if it goes into one.
+    pub fn tunnel(&self) -> Option<Tunnel> {
+        self.set.contains(Fields::TUNNEL).then_some(self.tunnel)
     }
 
     /// The most that a SYN may announce as its maximum segment size, if that is set.
@@ -330,6 +346,7 @@ impl PartialEq for Edits {
             && is_alike(Fields::MSS, self.mss == other.mss)
             && is_alike(Fields::SRC_MAC, self.src_mac == other.src_mac)
             && is_alike(Fields::DST_MAC, self.dst_mac == other.dst_mac)
+            && is_alike(Fields::TUNNEL, self.tunnel == other.tunnel)
     }
 }
 
@@ -343,7 +360,7 @@ impl Default for Edits {
 
 impl fmt::Debug for Edits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fields: [(Fields, &str, &dyn fmt::Debug); 10] = [
+        let fields: [(Fields, &str, &dyn fmt::Debug); 11] = [
             (Fields::SRC_ADDR, "src", &self.src),
             (Fields::DST_ADDR, "dst", &self.dst),
             (Fields::SRC_PORT, "src_port", &self.src_port),
@@ -354,6 +371,7 @@ impl fmt::Debug for Edits {
             (Fields::MSS, "mss", &self.mss),
             (Fields::SRC_MAC, "src_mac", &self.src_mac),
             (Fields::DST_MAC, "dst_mac", &self.dst_mac),
+            (Fields::TUNNEL, "tunnel", &self.tunnel),
         ];
         let mut edits = f.debug_struct("Edits");
         for (_, name, value) in fields.iter().filter(|(field, ..)| self.set.contains(*field)) {

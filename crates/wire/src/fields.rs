@@ -5,7 +5,7 @@ use bitflags::bitflags;
 bitflags! {
     /// A set of header fields: what a function reads or edits, what a key is made of, what a port hashes.
     ///
-    /// One bit for each field of [`Headers`](crate::Headers), and MAC addresses and MSS, which edits may change and
+    /// One bit for each field of [`Headers`](crate::Headers), and MAC addresses, MSS and tunnel, which edits may change and
     /// [`Headers`](crate::Headers) does not have.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
     pub struct Fields: u32 {
@@ -53,6 +53,8 @@ bitflags! {
         const MALFORMED = 1 << 20;
         /// Maximum segment size that a SYN announces (RFC 9293 §3.7.1).
         const MSS = 1 << 21;
+        /// Whether headers of a tunnel are before the packet. An edit puts them there; no field of the packet inside changes.
+        const TUNNEL = 1 << 22;
     }
 }
 

@@ -27,7 +27,7 @@ macro_rules! field {
     };
 }
 
-const FIELDS: [Field; 22] = [
+const FIELDS: [Field; 23] = [
     field!(SRC_ADDR, "source address", src),
     field!(DST_ADDR, "destination address", dst),
     field!(SRC_PORT, "source port", src_port),
@@ -50,6 +50,7 @@ const FIELDS: [Field; 22] = [
     field!(MARKS, "marks", marks),
     field!(MALFORMED, "malformed", malformed_code),
     field!(MSS, "MSS"),
+    field!(TUNNEL, "tunnel"),
 ];
 
 /// The bytes of a member of [`Headers`]; `_of` only tells its type.
@@ -61,7 +62,7 @@ const fn bytes_of<T>(offset: usize, _of: fn(&Headers) -> &T) -> u64 {
 const _: () = assert!(Fields::all().header_bytes() == u64::MAX);
 
 impl Fields {
-    /// The bytes of [`Headers`] that the fields are in: bit *i* is byte *i*. MAC addresses and MSS are not there.
+    /// The bytes of [`Headers`] that the fields are in: bit *i* is byte *i*. MAC addresses, MSS and tunnel are not there.
     pub const fn header_bytes(self) -> u64 {
         let mut bytes = 0;
         let mut index = 0;
@@ -130,6 +131,7 @@ mod tests {
             (Fields::SRC_MAC, 0..0),
             (Fields::DST_MAC, 0..0),
             (Fields::MSS, 0..0),
+            (Fields::TUNNEL, 0..0),
         ];
         let mut named = Fields::empty();
         for (field, bytes) in golden {

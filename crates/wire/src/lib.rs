@@ -7,9 +7,11 @@
 //! | [`verify`](fn@verify) | whether a frame's checksums are right, on demand |
 //! | [`internet_checksum`] | the checksum of headers that are built anew |
 //! | [`answer`](fn@answer) | the TCP reset or ICMP error that answers a packet which is rejected |
+//! | [`AnswerTo`] | that, or the reply to a ping |
 //! | [`IcmpError`] | an ICMP or ICMPv6 error about a packet |
 //! | [`fragment`](fn@fragment) | which part of which datagram a fragment carries, on demand |
 //! | [`Edits`] | header changes as data; [`apply`] writes them and updates checksums (RFC 1624) |
+//! | [`Tunnel`] | outer headers, IP in IP or IP in UDP: an edit that makes a packet longer |
 //! | [`Stamp`] | a packet's sequence number and time, given once, by the sequencer |
 //!
 //! Parsing never panics and never reads outside the frame, on any bytes.
@@ -32,10 +34,11 @@ mod link;
 mod malformed;
 mod parse;
 mod stamp;
+mod tunnel;
 mod verify;
 
 pub use addr::{Addr, Side, SidePrefix};
-pub use answer::{Answer, AnswerKind, answer, may_be_answered};
+pub use answer::{Answer, AnswerKind, AnswerTo, answer, may_be_answered};
 pub use checksum::internet_checksum;
 pub use complete::{complete, complete_at, renew};
 pub use edits::{ApplyError, Edits, EditsMark, VlanEdit, apply, apply_by_layers, apply_plain};
@@ -51,4 +54,5 @@ pub use malformed::Malformed;
 pub use parse::parse_by_layers;
 pub use parse::{ParsedBatch, Raw, parse, parse_batch, parse_into};
 pub use stamp::{RanBack, Stamp, Stamper};
+pub use tunnel::{Tunnel, TunnelVia};
 pub use verify::{Checksums, verify, verify_into};

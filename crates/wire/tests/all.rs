@@ -32,6 +32,8 @@ mod names;
 mod parse_properties;
 #[path = "plain.rs"]
 mod plain;
+#[path = "tunnel.rs"]
+mod tunnel;
 
 /// So many random cases of a property; fewer or more where `PROPTEST_CASES` asks for other than the usual 256.
 fn cases(many: u32) -> proptest::test_runner::Config {

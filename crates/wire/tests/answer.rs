@@ -15,7 +15,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree as _;
 use wire::{
-    Answer, AnswerKind, Checksums, Headers, LinkType, Marks, answer, parse, protocol, tcp_flags, verify,
+    Answer, AnswerKind, AnswerTo, Checksums, Headers, LinkType, Marks, answer, parse, protocol, tcp_flags,
+    verify,
 };
 
 fn hex(digits: &str) -> Vec<u8> {
@@ -330,6 +331,130 @@ fn what_a_capture_cut_is_answered_by_what_is_here() {
     let headers = parse(LinkType::RawIp, &bytes, bytes.len() as u32);
     assert!(headers.is_well_formed());
     assert_eq!(verify(&bytes, &headers), Checksums::Right);
+}
+
+/// The reply to a ping, written in the frame's own buffer; it is also what its parts say.
+fn ponged(link: LinkType, frame: &[u8]) -> Option<Vec<u8>> {
+    let answer = AnswerTo::Ping.answer(link, frame, frame.len() as u32)?;
+    assert_eq!(answer.kind(), AnswerKind::Echo);
+    let parts = answer.parts(frame).concat();
+    let mut buffer = frame.to_vec();
+    let data = answer.write(&mut buffer, 0..frame.len()).expect("it needs no room");
+    assert_eq!(buffer[data], parts);
+    Some(parts)
+}
+
+#[test]
+fn pings_golden() {
+    // An echo request with an IPv4 option and TTL 9, which are not sent back; its service is.
+    let request = "4610 0023 0001 0000 0901 9ac5 0a00 0001 0a00 0002 0101 0101 0800 3395 0007 0001 6162 63";
+    let reply = "4510 001f 0000 4000 4001 26cc 0a00 0002 0a00 0001 0000 3b95 0007 0001 6162 63";
+    let frame = hex(&format!("{STATIONS} 0800 {request}"));
+    let (found, l3) = (ponged(LinkType::Ethernet, &frame).expect("a reply"), 14);
+    assert_eq!(found[..l3], hex(&format!("{BACK} 0800")));
+    assert_eq!(found[l3..], hex(reply), "{found:02x?}");
+    // What pads the frame is not sent back.
+    assert_eq!(ponged(LinkType::Ethernet, &[&frame[..], &[0; 9]].concat()), Some(found));
+    let request = "6000 0000 0008 3a40 2001 0db8 0000 0000 0000 0000 0000 0001
+                   2001 0db8 0000 0000 0000 0000 0000 0002 8000 2440 0007 0001";
+    let reply = "6000 0000 0008 3a40 2001 0db8 0000 0000 0000 0000 0000 0002
+                 2001 0db8 0000 0000 0000 0000 0000 0001 8100 2340 0007 0001";
+    assert_eq!(ponged(LinkType::RawIp, &hex(request)), Some(hex(reply)));
+    // What was rejected is answered otherwise.
+    assert_eq!(
+        answer(LinkType::RawIp, &hex(request), 48).map(|answer| answer.kind()),
+        Some(AnswerKind::Prohibited)
+    );
+}
+
+/// A ping over IPv4 with this change, whose checksums are right again.
+fn ping(change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+    let mut frame = hex(&format!(
+        "{STATIONS} 0800 4500 001e 0001 0000 4001 0000 0a00 0001 0a00 0002 0800 0000 0007 0001 6162"
+    ));
+    change(&mut frame);
+    for (range, at) in [(14..34, 24), (34..44, 36)] {
+        frame[at..at + 2].fill(0);
+        let sum = wire::internet_checksum(&[&frame[range]]);
+        frame[at..at + 2].copy_from_slice(&sum);
+    }
+    frame
+}
+
+#[test]
+fn what_is_no_ping_is_not_answered_as_one() {
+    assert!(ponged(LinkType::Ethernet, &ping(|_| ())).is_some());
+    type Change = fn(&mut Vec<u8>);
+    let silent: [(&str, Change); 12] = [
+        ("a reply", |frame| frame[34] = 0),
+        ("a timestamp request", |frame| frame[34] = 13),
+        ("an unknown code", |frame| frame[35] = 1),
+        ("a first fragment", |frame| frame[20] = 0x20),
+        ("a later fragment", |frame| frame[21] = 8),
+        ("from a group", |frame| frame[26] = 224),
+        ("to a group", |frame| frame[30] = 239),
+        ("from everyone", |frame| frame[26..30].fill(255)),
+        ("from nobody", |frame| frame[26..30].fill(0)),
+        ("to a group of stations", |frame| frame[0] |= 1),
+        ("another protocol", |frame| frame[23] = protocol::UDP),
+        ("from no station", |frame| frame[6..12].fill(0)),
+    ];
+    for (what, change) in silent {
+        assert_eq!(ponged(LinkType::Ethernet, &ping(change)), None, "{what}");
+    }
+    for at in [24, 36, 43] {
+        let mut frame = ping(|_| ());
+        frame[at] ^= 0x40;
+        assert_eq!(ponged(LinkType::Ethernet, &frame), None, "a wrong checksum, byte {at}");
+    }
+    // What a capture has cut cannot be sent back.
+    let whole = ping(|_| ());
+    assert_eq!(AnswerTo::Ping.answer(LinkType::Ethernet, &whole[..43], whole.len() as u32), None);
+}
+
+proptest! {
+    #![proptest_config(crate::cases(4_000))]
+
+    #[test]
+    fn a_reply_is_the_request_with_its_ends_exchanged(packet in packets::packet(), data in vec(any::<u8>(), 0..300)) {
+        // Whatever the link and the addresses are of.
+        let is_v4 = packet.headers.marks.contains(Marks::IPV4);
+        let (src, dst) = (packet.headers.src, packet.headers.dst);
+        let mut ip = Vec::new();
+        match (src.to_v4(), dst.to_v4()) {
+            (Some(src), Some(dst)) if is_v4 => {
+                PacketBuilder::ipv4(src, dst, 9).icmpv4_echo_request(7, 9).write(&mut ip, &data).unwrap();
+            }
+            _ => PacketBuilder::ipv6(src.0, dst.0, 9).icmpv6_echo_request(7, 9).write(&mut ip, &data).unwrap(),
+        }
+        let l3 = usize::from(packet.headers.l3_offset);
+        let frame = [&packet.frame[..l3], &ip].concat();
+        let headers = parse(packet.link, &frame, frame.len() as u32);
+        let Some(found) = ponged(packet.link, &frame) else {
+            prop_assert!(is_unanswerable(&headers));
+            return Ok(());
+        };
+        let of_reply = invariants::check_parse(packet.link, &found, found.len() as u32);
+        prop_assert_eq!(verify(&found, &of_reply), Checksums::Right);
+        prop_assert_eq!((of_reply.src, of_reply.dst, of_reply.ttl), (headers.dst, headers.src, 64));
+        let l4 = usize::from(of_reply.l4_offset);
+        prop_assert_eq!(found[l4], if is_v4 { 0 } else { 129 });
+        prop_assert_eq!(&found[l4 + 4..], &frame[usize::from(headers.l4_offset) + 4..]);
+        // Nothing answers it.
+        prop_assert_eq!(ponged(packet.link, &found), None);
+    }
+
+    #[test]
+    fn mangled_pings_do_no_harm(
+        at in any::<proptest::sample::Index>(),
+        byte in any::<u8>(),
+        wire_len in any::<u32>(),
+    ) {
+        let mut frame = ping(|_| ());
+        *at.get_mut(&mut frame) = byte;
+        AnswerTo::Ping.answer(LinkType::Ethernet, &frame, wire_len);
+        ponged(LinkType::Ethernet, &frame);
+    }
 }
 
 /// tshark reads each answer as well-formed, with right checksums.

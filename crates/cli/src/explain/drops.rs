@@ -95,6 +95,11 @@ const REASONS: &[(&str, &str, &str)] = &[
     ("pattern", "pattern-scanner", "The payload holds one of the patterns."),
     ("ports-per-host", "nat", "The inside host has as many mappings as it may have."),
     (
+        "ping-answered",
+        "load-balancer",
+        "A ping to a VIP, which the balancer answers itself: its sender gets the reply. `answer_pings = false` lets it pass.",
+    ),
+    (
         "rejected",
         "firewall",
         "A rule or the default rejects it, and its sender is told: docs/guides/firewall.md.",

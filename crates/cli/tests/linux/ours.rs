@@ -104,7 +104,9 @@ impl Ours {
             };
             match verdict {
                 Verdict::Forward => {}
-                Verdict::Drop(reason) if !is_nat && (Firewall::EXTRAS.answers)(&self.judge, reason) => {
+                Verdict::Drop(reason)
+                    if !is_nat && (Firewall::EXTRAS.answers)(&self.judge, reason).is_some() =>
+                {
                     let answer = wire::answer(LinkType::Ethernet, &received, received.len() as u32);
                     let answered = answer.map(|answer| answer.parts(&received).concat()[LINK..].to_vec());
                     let answered = answered.into_iter().map(|answer| self.fault.in_answer(answer)).collect();

@@ -12,7 +12,7 @@ use ring::Tickets;
 use serde::Deserialize;
 use table::OutOfMemory;
 use toml::de::ValueDeserializer;
-use wire::{Addr, Fields, Headers, Stamp};
+use wire::{Addr, AnswerTo, Fields, Headers, Stamp};
 use zerocopy::IntoBytes;
 
 use crate::path::group::{Stage, StageSpec};
@@ -205,7 +205,7 @@ pub trait Function: Send + Sync + Any {
     /// Name and text of the rule for which a drop reason stands: [`nf::Extras::logged_rule`].
     fn logged_rule(&self, reason: u8) -> Option<(String, String)>;
     /// [`nf::Extras::answers`].
-    fn answers(&self, reason: u8) -> bool;
+    fn answers(&self, reason: u8) -> Option<AnswerTo>;
 
     /// An empty portion of its flows, for a core to fill.
     fn portion(&self) -> Portion;
@@ -532,7 +532,7 @@ impl<F: NetworkFunction> Function for Configured<F> {
         (F::EXTRAS.logged_rule)(&self.0, reason)
     }
 
-    fn answers(&self, reason: u8) -> bool {
+    fn answers(&self, reason: u8) -> Option<AnswerTo> {
         (F::EXTRAS.answers)(&self.0, reason)
     }
 

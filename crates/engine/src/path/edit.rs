@@ -1,6 +1,6 @@
 //! Edits become bytes: the last step of a packet's way before it is sent.
 
-use io::{EngineDrop, Fate, Frame, Port, Unedited};
+use io::{EngineDrop, Fate, Frame, Note, Port, Unedited};
 use wire::{Edits, Fields, Headers};
 
 use crate::path::batch::Batch;
@@ -48,17 +48,30 @@ fn apply_any(packet: usize, port: &mut impl Port, batch: &mut Batch) {
     let (mut data, link) = (frame.data(), frame.link);
     let buffer = port.buffer_mut(frame);
     match wire::apply_by_layers(edits, headers, link, buffer, &mut data) {
-        Ok(()) => frame.set_data(data),
+        Ok(()) => {
+            frame.set_data(data);
+            frame.note = noted(frame.note, edits);
+        }
         Err(wire::ApplyError::NoRoom) => batch.end(packet, Fate::Drop(EngineDrop::NoRoom)),
     }
     batch.edits[packet].clear();
 }
 
-/// Keeps what the packet was, as its port asks. Where a tag comes or goes, headers would not be found again.
+/// What is known of a packet that was edited so. In a tunnel it is inside what leaves; if nothing else of it was changed, its port
+/// can quote it from there.
+#[inline]
+fn noted(note: Note, edits: &Edits) -> Note {
+    const AROUND: Fields = Fields::TUNNEL.union(Fields::SRC_MAC).union(Fields::DST_MAC);
+    let is_inside = edits.fields().contains(Fields::TUNNEL) && AROUND.contains(edits.fields());
+    if note.is_quotable() && is_inside { note.inside_a_tunnel() } else { note }
+}
+
+/// Keeps what the packet was, as its port asks. Where a tag or a tunnel comes or goes, headers would not be found again.
 #[inline(never)]
 fn keep_unedited(frame: &mut Frame, headers: &Headers, edits: &Edits, port: &mut impl Port) {
     let start = frame.data().start;
-    if !edits.fields().contains(Fields::VLAN) && Unedited::keep(port.buffer_mut(frame), start, headers) {
+    let is_moved = edits.fields().intersects(Fields::VLAN | Fields::TUNNEL);
+    if !is_moved && Unedited::keep(port.buffer_mut(frame), start, headers) {
         frame.note = frame.note.edited();
     }
 }
@@ -126,6 +139,39 @@ mod tests {
             frame
         };
         [found, frames.into_iter().enumerate().map(expected).collect()]
+    }
+
+    /// A packet that its port may have to quote lies whole inside the tunnel, unless something else of it was edited.
+    #[test]
+    fn what_goes_into_a_tunnel_as_it_came_is_noted() {
+        let (from, to) = (Addr::v4([192, 0, 2, 9]), Addr::v4([198, 51, 100, 7]));
+        let tunnel = wire::Tunnel { src: from, dst: to, via: wire::TunnelVia::Ip };
+        for (is_quotable, is_edited, is_inside) in
+            [(true, false, true), (true, true, false), (false, false, false)]
+        {
+            let frames = [udp(&[], 0), udp(&[], 4)];
+            let mut port = MemoryPort::new(&trace(&frames), &[0, 1], 8, Arc::new(AtomicBool::new(false)));
+            let mut batch = Batch::new();
+            port.receive(&mut batch.frames, frames.len());
+            parse(&port, &mut batch);
+            for packet in 0..2 {
+                let note = batch.frames[packet].note;
+                batch.frames[packet].note = if is_quotable { note.quotable() } else { note };
+                batch.edits[packet].set_tunnel(tunnel);
+                batch.edits[packet].set_dst_mac([2; 6]);
+                if is_edited {
+                    batch.edits[packet].set_src(from);
+                }
+            }
+            apply_edits(&mut port, &mut batch);
+            for (frame, sent) in batch.frames.iter().zip(&frames) {
+                assert_eq!(frame.note.is_inside_a_tunnel(), is_inside, "{is_quotable} {is_edited}");
+                assert!(!frame.note.is_edited(), "nothing was kept where the outer header is");
+                let bytes = port.bytes(frame);
+                assert_eq!(bytes.len(), sent.len() + 20);
+                assert_eq!(bytes[34..] == sent[14..], !is_edited);
+            }
+        }
     }
 
     #[test]

@@ -181,5 +181,9 @@ pub(crate) fn edits_between(received: &Headers, before: &Edits, after: &Edits) -
         let to = format!("at most {mss}");
         edits.push((Fields::MSS, TracedEdit { field: "mss", from: String::new(), to }));
     }
+    if let Some(tunnel) = after.tunnel().filter(|tunnel| before.tunnel() != Some(*tunnel)) {
+        let to = tunnel.to_string();
+        edits.push((Fields::TUNNEL, TracedEdit { field: "tunnel", from: String::new(), to }));
+    }
     edits
 }

@@ -338,13 +338,15 @@ pub struct RoutingReport {
     pub icmp_errors_limited: u64,
 }
 
-/// What the senders of rejected packets were told. Over a capture: what --out has.
+/// What the senders of rejected packets, and of pings that the chain answers, were told. Over a capture: what --out has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AnswersReport {
     /// TCP resets sent.
     pub resets: u64,
     /// ICMP and ICMPv6 errors sent: administratively prohibited.
     pub icmp_errors: u64,
+    /// Echo replies sent, by a `load-balancer` for its VIPs.
+    pub echo_replies: u64,
     /// Packets that are not to be answered, such as resets, errors, later fragments, and those to groups.
     pub unanswerable: u64,
     /// Packets without an answer, as their interface had sent as many as it may.

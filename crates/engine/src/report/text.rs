@@ -224,14 +224,21 @@ fn routing(report: &RoutingReport) -> String {
     text + "\n"
 }
 
-/// What the senders of rejected packets were told.
+/// What the senders of rejected packets and of pings were told.
 fn answers(report: &AnswersReport) -> String {
-    let AnswersReport { resets, icmp_errors, unanswerable, limited } = *report;
-    let mut text = format!(
-        "rejected packets answered: by {} and {}",
-        plural(resets, "TCP reset"),
-        plural(icmp_errors, "ICMP error")
-    );
+    let AnswersReport { resets, icmp_errors, echo_replies, unanswerable, limited } = *report;
+    let mut text = match (resets + icmp_errors, echo_replies) {
+        (0, 1..) => String::from("packets answered:"),
+        _ => format!(
+            "rejected packets answered: by {} and {}",
+            plural(resets, "TCP reset"),
+            plural(icmp_errors, "ICMP error")
+        ),
+    };
+    if echo_replies > 0 {
+        let and = if text.ends_with(':') { "" } else { ";" };
+        text += &format!("{and} {} answered", plural(echo_replies, "ping"));
+    }
     if unanswerable > 0 {
         text += &format!("; {} are not to be answered", count(unanswerable));
     }

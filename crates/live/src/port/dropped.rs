@@ -1,15 +1,16 @@
-//! What a port does about packets that are dropped: it copies them for a listener, and answers those that the chain rejects.
+//! What a port does about packets that are dropped: it copies them for a listener, and answers those that the chain rejects, and
+//! pings.
 
 use io::{Dropped, Fate, Frame, Tap, Why};
-use wire::AnswerKind;
+use wire::{AnswerKind, AnswerTo};
 
 use super::{LivePort, Mode};
 use crate::counters::Lost;
 
 impl LivePort {
-    /// Has a rejected packet become its answer, which leaves by the interface by which the packet came; `None` if it gets none.
+    /// Has a dropped packet become its answer, which leaves by the interface by which the packet came; `None` if it gets none.
     #[cold]
-    pub(super) fn answer_dropped(&mut self, frame: &mut Frame, from: usize) -> Option<usize> {
+    pub(super) fn answer_dropped(&mut self, frame: &mut Frame, from: usize, to: AnswerTo) -> Option<usize> {
         if matches!(self.mode, Mode::Mirror) {
             return None;
         }
@@ -21,7 +22,7 @@ impl LivePort {
         }
         let (data, link, wire_len) = (frame.data(), frame.link, frame.wire_len);
         let buffer = self.pool.buffer_mut(frame);
-        let answer = buffer.get(data.clone()).and_then(|bytes| wire::answer(link, bytes, wire_len));
+        let answer = buffer.get(data.clone()).and_then(|bytes| to.answer(link, bytes, wire_len));
         let Some(answer) = answer else {
             self.answers.unanswerable += 1;
             return None;
@@ -38,6 +39,7 @@ impl LivePort {
         match answer.kind() {
             AnswerKind::Reset => self.answers.resets += 1,
             AnswerKind::Prohibited => self.answers.errors += 1,
+            AnswerKind::Echo => self.answers.pings += 1,
         }
         Some(from)
     }

@@ -17,12 +17,13 @@ impl LivePort {
         decide: impl FnOnce(&mut Forwarder, &mut [u8], &Headers, Came<'_>) -> Decision,
     ) {
         let Mode::Route(forwarder) = &mut self.mode else { return self.leave(frame, None) };
-        let (data, is_edited) = (frame.data(), frame.note.is_edited());
+        let (data, note) = (frame.data(), frame.note);
         let (before, bytes) = self.pool.buffer_mut(&mut frame).split_at_mut(data.start);
         let bytes = &mut bytes[..data.len()];
         let headers = wire::parse(LinkType::Ethernet, bytes, bytes.len() as u32);
-        let unedited = if is_edited { Unedited::before(before) } else { None };
-        let came = Came { by: self.sides[from].interface.index, unedited };
+        let unedited = if note.is_edited() { Unedited::before(before) } else { None };
+        let is_inside = note.is_inside_a_tunnel();
+        let came = Came { by: self.sides[from].interface.index, unedited, is_inside };
         let decision = decide(forwarder, bytes, &headers, came);
         let to = match decision {
             Decision::Send { interface } => self.way_out(&frame, from, interface),

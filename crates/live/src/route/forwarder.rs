@@ -46,11 +46,13 @@ pub struct Came<'a> {
     pub by: u32,
     /// What the packet was, if it has been edited: an error is about the packet that its sender sent.
     pub unedited: Option<Unedited<'a>>,
+    /// Whether the chain put it into a tunnel: it lies behind the outer headers, as it was received.
+    pub is_inside: bool,
 }
 
 impl From<u32> for Came<'_> {
     fn from(by: u32) -> Self {
-        Came { by, unedited: None }
+        Came { by, unedited: None, is_inside: false }
     }
 }
 
@@ -198,22 +200,29 @@ impl Forwarder {
         came: Came<'_>,
         refusal: Refusal,
     ) -> Option<u32> {
-        let error = refusal.error?;
+        let mut error = refusal.error?;
         let snapshot = self.reader.snapshot();
         let received_by = snapshot.link(came.by)?;
-        if !wire::may_be_answered(headers) {
-            return None;
-        }
+        // Of a packet in a tunnel the sender is told as if it had left without (RFC 2003 §4, RFC 2473 §8).
+        let outer = if came.is_inside { tunnel_bytes(headers) } else { 0 };
+        let begin = 14 + outer;
         let mut restored = *headers;
         if let Some(unedited) = came.unedited {
             unedited.restore(headers, frame);
             restored = wire::parse(LinkType::Ethernet, frame, frame.len() as u32);
+        } else if came.is_inside {
+            let inside = frame.get(begin..)?;
+            restored = wire::parse(LinkType::RawIp, inside, inside.len() as u32);
+            error = error.less(outer as u32, restored.marks.contains(Marks::IPV4));
         }
         let headers = &restored;
-        if !is_one_host(headers.src) || !icmp::may_be_told(snapshot, frame, headers) {
+        if !wire::may_be_answered(headers)
+            || !is_one_host(headers.src)
+            || !icmp::may_be_told(snapshot, frame, headers)
+        {
             return None;
         }
-        let packet = frame.get(14..)?.get(..refusal.packet_len)?;
+        let packet = frame.get(begin..)?.get(..refusal.packet_len.checked_sub(outer)?)?;
         let hash = hash_of(headers.src, Addr::UNSPECIFIED, 0);
         if !self.limit.permits(self.now_ns, hash, error.is_path_mtu()) {
             self.counters.replies_limited += 1;
@@ -257,6 +266,12 @@ pub(super) fn source(snapshot: &Snapshot, received_by: &Link, sender: Addr) -> O
     // A gateway may be of the other family.
     let next = if next.to_v4().is_some() == sender.to_v4().is_some() { next } else { sender };
     received_by.source(next).or_else(|| snapshot.any_address(sender.to_v4().is_some()))
+}
+
+/// How many bytes the outer headers of a tunnel have.
+fn tunnel_bytes(headers: &Headers) -> usize {
+    let ip = usize::from(headers.l4_offset.saturating_sub(headers.l3_offset.into()));
+    ip + if headers.protocol == wire::protocol::UDP { 8 } else { 0 }
 }
 
 #[inline]

@@ -29,6 +29,17 @@ impl Error {
         IcmpErrorKind { ipv4, ipv6, rest }
     }
 
+    /// The error about a packet that so many bytes of headers were put before: with them it has to fit. No host believes that a way has
+    /// less than the least MTU (RFC 791 §3.2, RFC 8200 §5).
+    pub(super) fn less(self, bytes: u32, is_ipv4: bool) -> Error {
+        match self {
+            Error::TooBig { mtu } => {
+                Error::TooBig { mtu: mtu.saturating_sub(bytes).max(if is_ipv4 { 68 } else { 1_280 }) }
+            }
+            other => other,
+        }
+    }
+
     pub(super) fn is_path_mtu(self) -> bool {
         matches!(self, Error::TooBig { .. })
     }

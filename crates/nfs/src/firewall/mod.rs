@@ -138,7 +138,7 @@ use nf::{
     About, Connection, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, InPlace, NetworkFunction,
     OptionError, Pooled, Reload, Reports, StateValue, TwoSided, Undivided, Verdict,
 };
-use wire::{Edits, Fields, Headers, Stamp, protocol};
+use wire::{AnswerTo, Edits, Fields, Headers, Stamp, protocol};
 
 use crate::PassOrDrop;
 use crate::conntrack::{self, Fate, Kind, Segment, Settings, Side, now_ms};
@@ -491,8 +491,10 @@ impl Firewall {
         Some((self.rules.name(index), self.rules.text(index)))
     }
 
-    fn answers(&self, reason: u8) -> bool {
-        reason == REJECTED || state::log_of(reason).is_some_and(|log| self.rules.rejects(log))
+    fn answers(&self, reason: u8) -> Option<AnswerTo> {
+        let is_rejected =
+            reason == REJECTED || state::log_of(reason).is_some_and(|log| self.rules.rejects(log));
+        is_rejected.then_some(AnswerTo::Rejected)
     }
 
     fn rejected(&self, _: &State, _: &Meta, _: &mut Cx<'_, Buckets>) -> Verdict {

@@ -577,7 +577,9 @@ fn senders_of_rejected_packets_are_told() {
     }
     assert_eq!(rig.len(), 1);
     let firewall: Firewall = function(&std::format!("{list}default = \"reject\""));
-    let told: Vec<u8> = (0..=255).filter(|reason| (Firewall::EXTRAS.answers)(&firewall, *reason)).collect();
+    let answers =
+        |reason: &u8| (Firewall::EXTRAS.answers)(&firewall, *reason) == Some(wire::AnswerTo::Rejected);
+    let told: Vec<u8> = (0..=255).filter(answers).collect();
     let reason = |verdict| match verdict {
         Verdict::Drop(reason) => reason,
         _ => u8::MAX,

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use nf::{HttpCheck, OptionDoc, OptionError};
 use serde::Deserialize;
-use wire::protocol;
+use wire::{TunnelVia, protocol};
 
 use super::state::Phase;
 use super::vip::{ServicePort, Vip};
@@ -26,6 +26,12 @@ pub struct Options {
     pub hash: HashOf,
     /// What becomes of open TCP connections to a backend that is down.
     pub when_down: WhenDown,
+    /// Where tunnels to backends begin: at most one address of each IP version.
+    pub tunnel_sources: Vec<IpAddr>,
+    /// The UDP port to which `forward = "gue"` sends.
+    pub gue_port: u16,
+    /// Whether pings to a VIP are answered.
+    pub answer_pings: bool,
     /// Whether packets from backends get the service's address and port as source.
     pub rewrite_answers: bool,
     /// How long a TCP flow of one packet is kept, s.
@@ -57,6 +63,9 @@ pub struct ServiceOptions {
     /// Its protocol.
     #[serde(default)]
     pub protocol: ServiceProtocol,
+    /// How packets come to its backends.
+    #[serde(default)]
+    pub forward: Forward,
     /// How its backends are checked while a run on interfaces goes on.
     #[serde(default)]
     pub check: Option<CheckBy>,
@@ -68,7 +77,7 @@ pub struct ServiceOptions {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackendOptions {
-    /// What becomes the destination address; if not given, it stays.
+    /// What becomes the destination address, or where the tunnel ends; if not given, it stays.
     #[serde(default)]
     pub address: Option<IpAddr>,
     /// What becomes the destination port; if not given, it stays.
@@ -134,6 +143,42 @@ impl ServiceProtocol {
         match self {
             ServiceProtocol::Tcp => protocol::TCP,
             ServiceProtocol::Udp => protocol::UDP,
+        }
+    }
+}
+
+/// How packets come to a backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Forward {
+    /// Rewritten: to its address, port and MAC address, as far as it has them.
+    #[default]
+    Rewrite,
+    /// To its MAC address, else as they came.
+    Mac,
+    /// As they came, in IP to its address.
+    Ipip,
+    /// As they came, in UDP to its address.
+    Gue,
+}
+
+impl Forward {
+    /// As chain files have it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Forward::Rewrite => "rewrite",
+            Forward::Mac => "mac",
+            Forward::Ipip => "ipip",
+            Forward::Gue => "gue",
+        }
+    }
+
+    /// What stands between the outer IP header and the packet, if it goes through a tunnel.
+    pub(super) fn via(self, gue_port: u16) -> Option<TunnelVia> {
+        match self {
+            Forward::Rewrite | Forward::Mac => None,
+            Forward::Ipip => Some(TunnelVia::Ip),
+            Forward::Gue => Some(TunnelVia::Udp(gue_port)),
         }
     }
 }
@@ -266,6 +311,9 @@ impl Default for Options {
             policy: Policy::Maglev,
             hash: HashOf::FiveTuple,
             when_down: WhenDown::Drop,
+            tunnel_sources: Vec::new(),
+            gue_port: 6_080,
+            answer_pings: true,
             rewrite_answers: false,
             syn_timeout_s: 60,
             tcp_timeout_s: 900,
@@ -283,8 +331,8 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
     OptionDoc {
         name: "services",
         default: "[]",
-        help: "what to balance: tables of vip, port, protocol (\"tcp\" or \"udp\"), check (\"tcp\", \"http /health\") \
-               and backends, which are tables of address, port, mac, weight, state (\"active\", \"drain\" or \
+        help: "what to balance: tables of vip, port, protocol (\"tcp\" or \"udp\"), forward (\"rewrite\", \"mac\", \"ipip\" or \
+               \"gue\"), check (\"tcp\", \"http /health\") and backends, which are tables of address, port, mac, weight, state (\"active\", \"drain\" or \
                \"down\") and check_at",
     },
     OptionDoc {
@@ -303,6 +351,19 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
         default: "\"drop\"",
         help: "open TCP connections to a backend that is down: \"drop\" their packets until it is back, let them \
                \"stay\" with it, or \"move\" them to another, which resets them",
+    },
+    OptionDoc {
+        name: "tunnel_sources",
+        default: "[]",
+        help: "the addresses that tunnels to backends come from, where a service has forward = \"ipip\" or \"gue\": one of \
+               this host's for each IP version of backends",
+    },
+    OptionDoc { name: "gue_port", default: "6080", help: "the UDP port to which forward = \"gue\" sends" },
+    OptionDoc {
+        name: "answer_pings",
+        default: "true",
+        help: "answer pings to a vip that is one address, as long as one of its services has an active backend; over captures \
+               the answers are in --out",
     },
     OptionDoc {
         name: "rewrite_answers",

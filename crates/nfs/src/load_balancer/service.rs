@@ -8,12 +8,13 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use nf::{Check, OptionError, hash_bytes};
-use wire::{Addr, Edits, Fields, protocol};
+use wire::{Addr, Edits, Fields, Tunnel, protocol};
 use zerocopy::{Immutable, IntoBytes};
 
 use super::judge::{BackendRule, ServiceRule};
 use super::maglev::{Candidate, ENTRIES, Maglev};
-use super::options::{BackendOptions, BackendState, Health, Mac, Options, Policy, ServiceOptions, WhenDown};
+use super::options::WhenDown;
+use super::options::{BackendOptions, BackendState, Forward, Health, Mac, Options, Policy, ServiceOptions};
 use super::round_robin::RoundRobin;
 use super::state::{Meta, State, known};
 use super::vip::{End, ServicePort, Vip};
@@ -39,6 +40,8 @@ pub(super) struct Services {
     /// Address and port that packets from such a backend get; by what ICMP errors tell of the backend's address,
     /// ascending.
     by_quoted: BySocket<(Addr, u16)>,
+    /// VIPs whose pings are answered, ascending, and whether one of each VIP's services takes new flows.
+    pings: Vec<(Addr, bool)>,
 }
 
 /// Address, port and protocol.
@@ -53,6 +56,7 @@ impl Services {
         if count > SERVICES_MAX {
             return Err(error(format!("are {count}; at most {SERVICES_MAX} are possible")));
         }
+        check_tunnels(options)?;
         let checked = options.services.iter().map(|service| Service::new(service, options));
         let services = checked.collect::<Result<Vec<_>, _>>()?;
         let is_second = |at: &usize| services[..*at].iter().any(|first| first.end == services[*at].end);
@@ -70,7 +74,8 @@ impl Services {
             }
         }
         by_socket.sort_unstable();
-        Ok(Services { services, by_socket, ranges, by_backend, by_quoted })
+        let pings = if options.answer_pings { pings(&services) } else { Vec::new() };
+        Ok(Services { services, by_socket, ranges, by_backend, by_quoted, pings })
     }
 
     /// The service that packets to `addr` and `port` go to, and its position. A flow stays with the one
@@ -106,6 +111,12 @@ impl Services {
         self.services.iter().any(|service| service.vip.is_one() && Addr::from(service.vip.address) == address)
     }
 
+    /// Whether a ping to an address is to be answered now; `None` where it is none of the balancer's.
+    pub(super) fn answers_ping(&self, address: Addr) -> Option<bool> {
+        let at = self.pings.binary_search_by_key(&address, |(vip, _)| *vip).ok()?;
+        Some(self.pings[at].1)
+    }
+
     /// Address and port of the service for which the packet's sender answers, if any.
     #[inline]
     pub(super) fn answered_by(&self, meta: &Meta) -> Option<(Addr, u16)> {
@@ -137,6 +148,17 @@ impl Services {
 #[inline]
 fn find<T: Copy>(sockets: &[(Socket, T)], socket: Socket) -> Option<T> {
     sockets.binary_search_by_key(&socket, |(socket, _)| *socket).ok().map(|at| sockets[at].1)
+}
+
+/// The VIPs that are one address, and whether a service of each takes new flows.
+fn pings(services: &[Service]) -> Vec<(Addr, bool)> {
+    let ones = services.iter().filter(|service| service.vip.is_one());
+    let mut all: Vec<(Addr, bool)> =
+        ones.map(|service| (service.vip.address.into(), service.weight_total() > 0)).collect();
+    // Of one VIP the services that take flows come first, and those are kept.
+    all.sort_unstable_by_key(|(vip, takes)| (*vip, !takes));
+    all.dedup_by_key(|(vip, _)| *vip);
+    all
 }
 
 /// Backends that errors do not tell apart are left out.
@@ -224,12 +246,19 @@ struct What {
 }
 
 impl Service {
-    fn new(options: &ServiceOptions, all: &Options) -> Result<Service, OptionError> {
-        let ServiceOptions { vip, port, protocol, backends, .. } = options;
+    fn new(service: &ServiceOptions, all: &Options) -> Result<Service, OptionError> {
+        let ServiceOptions { vip, port, protocol, forward, backends, .. } = service;
         let name = name(*vip, *port);
         let wrong = |message: String| Err(error(format!("has a service {name} that {message}")));
         if *port == ServicePort::One(0) {
             return wrong("has port 0; write a port from 1 to 65535, or \"any\"".into());
+        }
+        if forward.via(all.gue_port).is_some() && all.policy == Policy::RoundRobin {
+            let forward = forward.name();
+            return wrong(format!(
+                "has `forward = \"{forward}\"`, which `policy = \"round-robin\"` does not know: `verify` cannot judge turns \
+                 by packets that are inside others; take \"maglev\" or \"random\""
+            ));
         }
         if !(1..=BACKENDS_MAX).contains(&backends.len()) {
             return wrong(format!("has {} backends; 1 to {BACKENDS_MAX} are possible", backends.len()));
@@ -237,7 +266,7 @@ impl Service {
         let end = End::new(*vip, *port, protocol.number());
         let mut checked: Vec<Backend> = Vec::with_capacity(backends.len());
         for (number, options) in (1..).zip(backends) {
-            let backend = match Backend::new(options, *vip, *port, end, all.when_down) {
+            let backend = match Backend::new(options, service, end, all) {
                 Ok(backend) if checked.iter().any(|other| other.what == backend.what) => {
                     return wrong(format!("has the backend {} twice", backend.what));
                 }
@@ -360,7 +389,7 @@ impl Service {
             place: (at, own),
             service: self.to_string(),
             name: backend.what.to_string(),
-            address: backend.has_addr().then(|| backend.what.addr.into()),
+            address: (backend.what.addr != Addr::UNSPECIFIED).then(|| backend.what.addr.into()),
             state: backend.state.name(),
             weight: backend.weight,
             is_failed: backend.is_failed,
@@ -395,25 +424,49 @@ impl Backend {
     /// Or what is wrong with the backend.
     fn new(
         options: &BackendOptions,
-        vip: Vip,
-        service_port: ServicePort,
+        of: &ServiceOptions,
         service: End,
-        when_down: WhenDown,
+        all: &Options,
     ) -> Result<Backend, String> {
         let BackendOptions { address, port, mac, weight, state, health, .. } = *options;
-        let stays = if let ServicePort::One(port) = service_port { port } else { 0 };
+        let ServiceOptions { vip, forward, .. } = *of;
+        let stays = if let ServicePort::One(port) = of.port { port } else { 0 };
         if address.is_none() && mac.is_none() {
             return Err("has neither an `address` nor a `mac`".into());
         }
         if address.is_none() && port.is_some() {
             return Err("has a `port` and no `address`".into());
         }
+        if forward != Forward::Rewrite && port.is_some() {
+            return Err(format!(
+                "has a `port`, and `forward = \"{}\"` leaves packets as they came; leave `port` out",
+                forward.name()
+            ));
+        }
+        if forward == Forward::Mac && mac.is_none() {
+            return Err("has no `mac`, to which `forward = \"mac\"` sends".into());
+        }
+        let tunnel = match forward.via(all.gue_port) {
+            None => None,
+            Some(via) => {
+                let dst = address.ok_or_else(|| {
+                    format!(
+                        "has no `address`, at which the tunnel of `forward = \"{}\"` ends",
+                        forward.name()
+                    )
+                })?;
+                Some(Tunnel { src: tunnel_source(dst, all)?, dst: dst.into(), via })
+            }
+        };
         if let Some(address) = address {
-            if address.is_ipv4() != vip.address.is_ipv4() {
-                return Err(format!("has the address {address}, of another IP version than the service"));
+            if address.is_ipv4() != vip.address.is_ipv4() && forward == Forward::Rewrite {
+                return Err(format!(
+                    "has the address {address}, of another IP version than the service; `forward = \"ipip\"` or \"gue\" takes \
+                     packets there as they are"
+                ));
             }
             let is_vip = vip.is_one() && address == vip.address && port.unwrap_or(stays) == stays;
-            if is_vip && mac.is_none() {
+            if is_vip && (mac.is_none() || tunnel.is_some()) {
                 return Err("is the service itself".into());
             }
             if address.is_unspecified() || address.is_multicast() {
@@ -435,7 +488,9 @@ impl Backend {
             mac: mac.map_or([0; 6], |mac| mac.0),
         };
         let mut edits = Edits::NONE;
-        if address.is_some() {
+        if let Some(tunnel) = tunnel {
+            edits.set_tunnel(tunnel);
+        } else if address.is_some() && forward == Forward::Rewrite {
             edits.set_dst(what.addr);
             if what.port != 0 {
                 edits.set_dst_port(what.port);
@@ -454,11 +509,11 @@ impl Backend {
             weight,
             state,
             is_failed,
-            kept_id: if is_down && when_down != WhenDown::Stay { u64::MAX } else { id.into() },
+            kept_id: if is_down && all.when_down != WhenDown::Stay { u64::MAX } else { id.into() },
         })
     }
 
-    /// Whether it is told by an address, and not by its MAC address alone.
+    /// Whether packets to it are rewritten to its address.
     fn has_addr(&self) -> bool {
         self.edits.fields().contains(Fields::DST_ADDR)
     }
@@ -513,6 +568,42 @@ fn maglev(backends: &[Backend]) -> Maglev {
 fn round_robin(backends: &[Backend]) -> RoundRobin {
     let active = (0..).zip(backends).filter(|(_, backend)| backend.takes_flows());
     RoundRobin::new(&active.map(|(index, backend)| (index, backend.weight)).collect::<Vec<_>>())
+}
+
+/// Where a tunnel to this address begins, or why it cannot.
+fn tunnel_source(to: IpAddr, all: &Options) -> Result<Addr, String> {
+    let alike = |source: &&IpAddr| source.is_ipv4() == to.is_ipv4();
+    let source = all.tunnel_sources.iter().find(alike).ok_or_else(|| {
+        let (version, example) =
+            if to.is_ipv4() { ("IPv4", "192.0.2.254") } else { ("IPv6", "2001:db8::254") };
+        format!(
+            "is at {to}, and `tunnel_sources` has no {version} address for a tunnel to begin at; write one of this host's, as \
+             in `tunnel_sources = [\"{example}\"]`"
+        )
+    })?;
+    Ok(Addr::from(*source))
+}
+
+/// What is wrong with the addresses that tunnels begin at, and the port that they end at.
+fn check_tunnels(options: &Options) -> Result<(), OptionError> {
+    let wrong = |message| Err(OptionError { option: "tunnel_sources", message });
+    let sources = &options.tunnel_sources;
+    if let Some(source) = sources.iter().find(|source| source.is_unspecified() || source.is_multicast()) {
+        return wrong(format!("has the address {source}, which is nobody's; write one of this host's"));
+    }
+    let of_v4 = sources.iter().filter(|source| source.is_ipv4()).count();
+    if of_v4 > 1 || sources.len() - of_v4 > 1 {
+        return wrong(
+            "has two addresses of one IP version; a tunnel begins at one, so leave the other out".into(),
+        );
+    }
+    match options.gue_port {
+        0 => Err(OptionError {
+            option: "gue_port",
+            message: "is 0; write a port from 1 to 65535, such as 6080".into(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn socket(addr: Addr, port: u16) -> SocketAddr {

@@ -17,7 +17,7 @@ pub struct Meta {
     pub(super) dst_port: u16,
     pub(super) protocol: u8,
     pub(super) tcp_flags: u8,
-    /// [`FIRST_FRAGMENT`], [`OF_CONNECTION`].
+    /// [`FIRST_FRAGMENT`], [`OF_CONNECTION`], [`PING`].
     pub(super) marks: u8,
     /// The protocol that an ICMP error quotes, TCP or UDP; 0 for other packets.
     pub(super) about: u8,
@@ -45,6 +45,8 @@ pub struct State {
 pub(super) const FIRST_FRAGMENT: u8 = 1;
 /// An ICMP error that counts as a packet of the connection that it quotes: see [`Connection::quoted`].
 pub(super) const OF_CONNECTION: u8 = 2;
+/// A ping: an echo request that is no fragment.
+pub(super) const PING: u8 = 4;
 
 /// [`State::service`] of what a client sends to a backend itself, past every service.
 const NO_SERVICE: u8 = u8::MAX;
@@ -187,6 +189,33 @@ impl Meta {
             about,
             quoted: headers.ack,
         })
+    }
+
+    /// A ping to anybody.
+    #[cold]
+    pub(super) fn of_ping(headers: &Headers) -> Option<Meta> {
+        let (kind, code) = headers.icmp().map(|icmp| (icmp.kind, icmp.code))?;
+        let is_request = match headers.protocol {
+            protocol::ICMP => kind == 8 && headers.marks.contains(Marks::IPV4),
+            _ => kind == 128 && headers.marks.contains(Marks::IPV6),
+        };
+        (is_request && code == 0 && !headers.is_fragment()).then_some(Meta {
+            src: headers.src,
+            dst: headers.dst,
+            src_port: headers.src_port,
+            dst_port: headers.dst_port,
+            protocol: headers.protocol,
+            tcp_flags: 0,
+            marks: PING,
+            about: 0,
+            quoted: 0,
+        })
+    }
+
+    /// Whether it is a ping.
+    #[inline]
+    pub(super) fn is_ping(&self) -> bool {
+        self.marks & PING != 0
     }
 
     /// As far as a [`Connection`] is made of them.

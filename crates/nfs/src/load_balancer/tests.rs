@@ -18,6 +18,7 @@ mod options;
 mod ranges;
 mod round_robin;
 mod spread;
+mod tunnels;
 
 /// What follows one direction; [`direct`] and [`icmp`] have the other.
 type LoadBalancer = super::LoadBalancer;

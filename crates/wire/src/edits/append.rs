@@ -8,7 +8,13 @@ impl Edits {
     #[inline(always)]
     pub fn append(&mut self, later: &Edits) {
         match self.is_empty() {
-            true => *self = *later,
+            // A tunnel is a second cache line, which few have.
+            true => {
+                *self = Edits { tunnel: self.tunnel, ..*later };
+                if later.set.contains(Fields::TUNNEL) {
+                    self.tunnel = later.tunnel;
+                }
+            }
             false => self.append_to_some(later),
         }
     }
@@ -29,6 +35,7 @@ impl Edits {
             mss: mss.unwrap_or_default(),
             src_mac: of(Fields::SRC_MAC).src_mac,
             dst_mac: of(Fields::DST_MAC).dst_mac,
+            tunnel: of(Fields::TUNNEL).tunnel,
         };
     }
 }

@@ -21,7 +21,7 @@ impl Edits {
         }
         if is_ip_whole && headers.is_ip() {
             let is_v4 = headers.marks.contains(Marks::IPV4);
-            taken |= Fields::TTL | Fields::TOS;
+            taken |= Fields::TTL | Fields::TOS | Fields::TUNNEL;
             taken.set(Fields::SRC_ADDR, self.src.to_v4().is_some() == is_v4);
             taken.set(Fields::DST_ADDR, self.dst.to_v4().is_some() == is_v4);
         }

@@ -16,14 +16,17 @@ use crate::{Fields, Headers, LinkType, Marks, protocol};
 /// Why edits could not be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApplyError {
-    /// A VLAN tag is to be pushed and there is no room for it before or behind the frame.
+    /// A VLAN tag, or headers of a tunnel, are to be put before the packet, and there is no room for them before or behind the
+    /// frame; or the packet is too long for the tunnel.
     NoRoom,
 }
 
 impl fmt::Display for ApplyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ApplyError::NoRoom => write!(f, "no room for a VLAN tag; leave 4 bytes before or behind frames"),
+            ApplyError::NoRoom => {
+                write!(f, "no room for a VLAN tag or a tunnel; leave 52 bytes before or behind frames")
+            }
         }
     }
 }
@@ -33,10 +36,10 @@ impl core::error::Error for ApplyError {}
 /// Writes `edits` into the frame at `buffer[frame]`, whose parse gave `headers`, and updates checksums incrementally (RFC 1624).
 ///
 /// `headers` may have been through [`Edits::apply_to_headers`]. Never panics: where `headers` are those
-/// of another frame, some bytes of this one change, none around it but those for a VLAN tag.
+/// of another frame, some bytes of this one change, none around it but those for a VLAN tag and a tunnel.
 ///
 /// Pushing a VLAN tag takes 4 bytes before the frame if there are any, else 4 behind it, and moves
-/// `frame`; removing one gives 4 back before it.
+/// `frame`; removing one gives 4 back before it. Headers of a tunnel take their room so, too.
 ///
 /// | checksum | what happens |
 /// |---|---|
@@ -70,7 +73,7 @@ pub fn apply(
 }
 
 /// [`apply`] for most packets, those whose headers [are plain](Headers::is_plain): each field is written where it is then.
-/// `false` where that will not do (a VLAN tag, an MSS, an IPv6 address), and then nothing has changed. Where headers are those of another
+/// `false` where that will not do (a VLAN tag, a tunnel, an MSS, an IPv6 address), and then nothing has changed. Where headers are those of another
 /// frame, or not plain, some bytes of this one change that should not.
 #[inline(always)]
 pub fn apply_plain(edits: &Edits, headers: &Headers, frame: &mut [u8]) -> bool {
@@ -94,7 +97,7 @@ pub fn apply_by_layers(
         set.remove(Fields::VLAN | Fields::SRC_MAC | Fields::DST_MAC);
     }
     let is_vlan = set.contains(Fields::VLAN);
-    if is_vlan && !edits.has_room_for_vlan(buffer, frame) {
+    if set.intersects(Fields::VLAN | Fields::TUNNEL) && !edits.has_room(set, headers, buffer, frame) {
         return Err(ApplyError::NoRoom);
     }
     let Some(bytes) = buffer.get_mut(frame.clone()) else { return Ok(()) };
@@ -105,6 +108,9 @@ pub fn apply_by_layers(
         edits.write_macs(set, dst, src);
     }
     edits.write_ip(set, headers, packet);
+    if set.contains(Fields::TUNNEL) {
+        edits.write_tunnel(headers, link, buffer, frame);
+    }
     if is_vlan {
         edits.write_vlan(buffer, frame);
     }
@@ -139,9 +145,36 @@ pub(super) struct Ipv6 {
 
 // What is written where: `set` is what applies of `self`.
 impl Edits {
-    fn has_room_for_vlan(&self, buffer: &[u8], frame: &Range<usize>) -> bool {
-        let is_push = matches!(self.vlan, VlanEdit::Push(_));
-        !is_push || frame.start >= TAG_LEN || buffer.len().saturating_sub(frame.end) >= TAG_LEN
+    /// Whether there is room for what makes the frame longer, each of it before the frame or behind it.
+    #[cold]
+    fn has_room(&self, set: Fields, headers: &Headers, buffer: &[u8], frame: &Range<usize>) -> bool {
+        let (mut before, mut behind) = (frame.start, buffer.len().saturating_sub(frame.end));
+        let mut take = |bytes: usize| {
+            let side = if before >= bytes { &mut before } else { &mut behind };
+            side.checked_sub(bytes).map(|left| *side = left).is_some()
+        };
+        let is_push = set.contains(Fields::VLAN) && matches!(self.vlan, VlanEdit::Push(_));
+        let is_tunnel = set.contains(Fields::TUNNEL);
+        (!is_tunnel || self.tunnel.has_room_for(headers) && take(self.tunnel.overhead()))
+            && (!is_push || take(TAG_LEN))
+    }
+
+    /// Puts the headers of the tunnel between the link header and the packet. There is room.
+    #[cold]
+    fn write_tunnel(&self, headers: &Headers, link: LinkType, buffer: &mut [u8], frame: &mut Range<usize>) {
+        let (link_len, len) = (usize::from(headers.l3_offset), self.tunnel.overhead());
+        if let Some(start) = frame.start.checked_sub(len) {
+            buffer.copy_within(frame.start..frame.start + link_len, start);
+            frame.start = start;
+        } else {
+            let packet = frame.start + link_len;
+            buffer.copy_within(packet..frame.end, packet + len);
+            frame.end += len;
+        }
+        // As the packet leaves: other edits have been written.
+        let mut inside = *headers;
+        self.apply_to_headers(&mut inside);
+        self.tunnel.write(&inside, link, &mut buffer[frame.clone()], link_len..link_len + len);
     }
 
     #[inline]

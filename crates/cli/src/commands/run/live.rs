@@ -321,10 +321,10 @@ fn routing(counters: &RouteCounters) -> RoutingReport {
     }
 }
 
-/// What senders of rejected packets were told, if there were any.
+/// What senders of rejected packets and of pings were told, if there were any.
 fn answers(counters: AnswerCounters) -> Option<AnswersReport> {
-    let AnswerCounters { resets, errors, unanswerable, limited } = counters;
-    let report = AnswersReport { resets, icmp_errors: errors, unanswerable, limited };
+    let AnswerCounters { resets, errors, pings, unanswerable, limited } = counters;
+    let report = AnswersReport { resets, icmp_errors: errors, echo_replies: pings, unanswerable, limited };
     (report != AnswersReport::default()).then_some(report)
 }
 

@@ -285,7 +285,8 @@ pub struct LiveArgs {
     /// Where --on-death block or keep names what stays at the interfaces: a folder of a BPF file system
     #[arg(long, value_name = "FOLDER", default_value = "/sys/fs/bpf/paceline", help_heading = LIVE)]
     pub pins: PathBuf,
-    /// How many rejected packets are answered a second, at each interface: those of rules of `firewall` that say `reject`. 0: none
+    /// How many packets are answered a second, at each interface: those that rules of `firewall` `reject`, and pings to a VIP of
+    /// `load-balancer`. 0: none
     #[arg(long, value_name = "N", default_value_t = 1_000, help_heading = LIVE)]
     pub answers_per_second: u32,
     /// Answer `paceline ctl` at this socket [default: $XDG_RUNTIME_DIR/paceline.sock, else /run/paceline.sock, if no other

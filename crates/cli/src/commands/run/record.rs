@@ -154,9 +154,11 @@ impl<P: Port> Port for Recorded<'_, P> {
             let bytes = self.port.bytes(frame);
             if matches!(fate, Fate::Forward | Fate::TransmitBack) {
                 write(&mut self.left, failed, frame, frame.wire_len, bytes);
-            } else if self.left.is_some() && self.drops.is_answered(*fate) {
+            } else if self.left.is_some()
+                && let Some(to) = self.drops.answer_to(*fate)
+            {
                 // As over a capture: whatever the rate is.
-                if let Some(answer) = wire::answer(frame.link, bytes, frame.wire_len) {
+                if let Some(answer) = to.answer(frame.link, bytes, frame.wire_len) {
                     let bytes = answer.parts(bytes).concat();
                     write(&mut self.left, failed, frame, bytes.len() as u32, &bytes);
                 }

@@ -320,7 +320,8 @@ fn edited(frame: &[u8], edits: &Edits) -> (Vec<u8>, Vec<u8>) {
     let mut data = ROOM..ROOM + frame.len();
     wire::apply(edits, &before, LinkType::Ethernet, &mut buffer, &mut data).expect("room");
     buffer.truncate(data.end);
-    let frame = buffer.split_off(ROOM);
+    // A tunnel reaches into the room.
+    let frame = buffer.split_off(data.start);
     (buffer, frame)
 }
 
@@ -354,7 +355,7 @@ fn an_error_about_a_translated_packet_is_about_what_was_received() {
             let (before, mut frame) = edited(&sent, &edits);
             assert_ne!(frame, sent);
             let mut lab = Lab::new();
-            let came = Came { by: INSIDE, unedited: Unedited::before(&before) };
+            let came = Came { by: INSIDE, unedited: Unedited::before(&before), is_inside: false };
             let after = headers(&frame);
             let decision = lab.forwarder.forward(&mut frame, &after, came);
             assert_eq!(decision, Decision::Reply { interface: INSIDE, reason }, "{edits:?}");
@@ -365,6 +366,55 @@ fn an_error_about_a_translated_packet_is_about_what_was_received() {
             assert_eq!((&error_from[..], &error_to[..]), expected);
             let most = if is_ipv4 { 548 } else { 1_232 };
             assert_eq!(quote, sent[14..].iter().copied().take(most).collect::<Vec<_>>(), "{edits:?}");
+        }
+    }
+}
+
+/// A packet in a tunnel that is too long for the way there: its sender is told of the packet that it sent, and of how long it may be. It
+/// is told of the TTL of the outer header in the same way, and planted: as if nobody had put headers before it, nothing is told.
+#[test]
+fn an_error_about_a_packet_in_a_tunnel_is_about_what_was_received() {
+    for (from, to, source, backend, overhead) in [
+        (V4, "203.0.113.9", "10.0.3.1", "10.0.4.9", 20),
+        (V6, "2001:db8:d::9", "10.0.3.1", "10.0.4.9", 20),
+        (V4, "203.0.113.9", "2001:db8:3::1", "2001:db8:4::9", 40),
+    ] {
+        for via in [wire::TunnelVia::Ip, wire::TunnelVia::Udp(6_080)] {
+            let overhead = overhead + if via == wire::TunnelVia::Ip { 0 } else { 8 };
+            let mut tunnel = Edits::NONE;
+            tunnel.set_tunnel(wire::Tunnel { src: addr(source), dst: addr(backend), via });
+            let sent = udp(from, to, 64, 1_400);
+            let (_, frame) = edited(&sent, &tunnel);
+            assert_eq!(frame.len(), sent.len() + overhead);
+            let mut lab = Lab::new();
+            let came = Came { by: INSIDE, unedited: None, is_inside: true };
+            let decision = lab.forwarder.forward(&mut frame.clone(), &headers(&frame), came);
+            let reason = RouteDrop::TooBig;
+            assert_eq!(decision, Decision::Reply { interface: INSIDE, reason }, "{via:?} to {backend}");
+            let reply = lab.forwarder.reply();
+            assert_eq!(reply[..12], [HOST, station(INSIDE)].concat());
+            let (error_from, error_to, _, quote) = read_error(reply);
+            let is_ipv4 = from == V4;
+            let expected = if is_ipv4 { ("10.0.2.1", V4) } else { ("2001:db8:2::1", V6) };
+            assert_eq!((&error_from[..], &error_to[..]), expected);
+            let most = if is_ipv4 { 548 } else { 1_232 };
+            assert_eq!(quote, sent[14..].iter().copied().take(most).collect::<Vec<_>>());
+            // Where the ICMP header has the MTU: 1,280 bytes of the way, less the outer headers.
+            let at = if is_ipv4 { 14 + 20 + 4 } else { 14 + 40 + 4 };
+            let told = u32::from_be_bytes(*reply[at..].first_chunk().expect("four bytes"));
+            let expected = 1_280 - overhead as u32;
+            assert_eq!(told, if is_ipv4 { expected } else { expected.max(1_280) });
+            // So long it goes.
+            if is_ipv4 {
+                let fits = udp(from, to, 64, told as usize - 28);
+                let (_, mut frame) = edited(&fits, &tunnel);
+                let after = headers(&frame);
+                assert!(!matches!(lab.forwarder.forward(&mut frame, &after, came), Decision::Reply { .. }));
+            }
+            // The error would go to this host, from where the outer packet comes.
+            let mut lab = Lab::new();
+            let decision = lab.forwarder.forward(&mut frame.clone(), &headers(&frame), INSIDE);
+            assert_eq!(decision, Decision::Drop(RouteDrop::TooBig), "planted");
         }
     }
 }

@@ -28,6 +28,9 @@ struct Plain {
     rest: [u8],
 }
 
+/// What makes a frame longer, and the mark of an address of IPv6.
+const LONGER_OR_V6: Fields = Fields::VLAN.union(Fields::TUNNEL).union(OF_V6);
+
 /// By the edits of addresses, source and destination: which bytes of [`Plain::addrs`] they change.
 const ADDRS_OF: [u64; 4] = {
     let (src, dst) = (u64::from_ne_bytes([255, 255, 255, 255, 0, 0, 0, 0]), u64::MAX);
@@ -55,7 +58,7 @@ impl Edits {
         const IN_LINK_OR_IP: Fields = Fields::SRC_MAC.union(Fields::DST_MAC).union(IN_IP);
         let set = self.set;
         // Without others there is no address of IPv6, whose mark would be among them.
-        if OTHERS && set.intersects(Fields::VLAN.union(Fields::MSS).union(OF_V6)) {
+        if OTHERS && set.intersects(LONGER_OR_V6.union(Fields::MSS)) {
             return false;
         }
         let Ok(plain) = Plain::mut_from_bytes(frame) else { return false };
