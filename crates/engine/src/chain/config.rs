@@ -3,7 +3,7 @@
 //! ```toml
 //! name = "edge"
 //! malformed = "drop"            # or "pass"
-//! fragments = "pass"            # or "drop", "track"
+//! fragments = "pass"            # or "drop", "track", "follow"
 //! spoofed = "drop"              # or "pass": sides go by source addresses, and not by interfaces
 //! seed = 1                      # of what functions draw; without it one is drawn
 //! inside = ["10.0.0.0/8"]       # gives the chain two sides; a NAT in it says the same
@@ -160,6 +160,11 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
         *count += 1;
         if *count > 1 {
             spec.name += &format!("#{count}");
+        }
+        if fragments == Fragments::Follow
+            && let Some(function) = spec.function.following_fragments()
+        {
+            spec.function = function;
         }
         functions.push(spec);
     }

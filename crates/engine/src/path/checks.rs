@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use io::Frame;
+use io::{Followed, Frame, Port};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::{Headers, LinkType, Malformed, Side};
@@ -20,6 +20,9 @@ pub enum Fragments {
     Drop,
     /// A [`FragmentTracker`](crate::FragmentTracker) says which are malformed.
     Track,
+    /// As [`Fragments::Track`]; later ones come to functions with what their first said of their flow
+    /// ([`Headers::follow`](wire::Headers::follow)).
+    Follow,
 }
 
 /// What a chain checks of each packet: the same wherever packets are parsed, so that all cores see the same packet.
@@ -93,6 +96,20 @@ impl Checks {
         {
             headers.malformed_code = reason as u8;
         }
+    }
+
+    /// Makes a later fragment one of the flow of its first, if that was known where it entered. `port` holds the frame.
+    #[inline]
+    pub(crate) fn follow(&self, port: &mut (impl Port + ?Sized), frame: &mut Frame, headers: &mut Headers) {
+        if let Some(first) = Followed::read(frame, |frame| port.buffer_mut(frame)) {
+            headers.follow(&first);
+        }
+    }
+
+    /// Whether datagrams are followed by their fragments.
+    #[inline]
+    pub(crate) fn tracks_fragments(&self) -> bool {
+        matches!(self.fragments, Fragments::Track | Fragments::Follow)
     }
 
     /// Finds a packet with a wrong checksum malformed, if the chain verifies checksums.

@@ -1,4 +1,4 @@
-//! Follows datagrams by their fragments, with `fragments = "track"`.
+//! Follows datagrams by their fragments, with `fragments = "track"` or `"follow"`.
 //!
 //! A later fragment has no ports, so functions judge it without them. That lets an attacker split or overwrite what
 //! functions look at (RFC 1858, RFC 3128). A [`FragmentTracker`] follows each datagram and refuses what a receiver must
@@ -22,7 +22,7 @@
 
 use std::collections::HashMap;
 
-use wire::{Datagram, Fragment, Malformed};
+use wire::{Datagram, First, Fragment, Headers, Malformed};
 
 /// Follows datagrams by their fragments, in order of arrival, and refuses what does not fit.
 ///
@@ -57,6 +57,8 @@ struct Slot {
     /// Bytes of all data, once the last fragment was there.
     end: Option<u32>,
     header_len: u32,
+    /// What its first fragment says of its flow.
+    first: First,
     refused: Option<Malformed>,
 }
 
@@ -100,23 +102,40 @@ impl FragmentTracker {
         }
     }
 
-    /// Takes the next fragment, of a packet that is well-formed so far and arrived at `time_ns`: why it is refused, if
-    /// it is. O([`FragmentTracker::FRAGMENTS`]), and O([`FragmentTracker::DATAGRAMS`]) where the oldest is forgotten.
+    /// As [`FragmentTracker::follow`], for who asks of no flow: why the fragment is refused, if it is.
     pub fn check(&mut self, fragment: &Fragment, time_ns: u64) -> Option<Malformed> {
+        self.follow(fragment, &Headers::default(), time_ns).err()
+    }
+
+    /// Takes the next fragment, of a packet that is well-formed so far and arrived at `time_ns`; these are its headers. What the first
+    /// of its datagram says of their flow; `None` of a first one. O([`FragmentTracker::FRAGMENTS`]), and
+    /// O([`FragmentTracker::DATAGRAMS`]) where another is forgotten.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn follow(
+        &mut self,
+        fragment: &Fragment,
+        headers: &Headers,
+        time_ns: u64,
+    ) -> Result<Option<First>, Malformed> {
         // As stamps do, which are what functions step by.
         self.now_ns = self.now_ns.max(time_ns);
         if fragment.is_nested {
-            return Some(Malformed::FragmentNested);
+            return Err(Malformed::FragmentNested);
         }
         if fragment.len == 0 || (fragment.has_more && !fragment.len.is_multiple_of(8)) {
-            return Some(Malformed::FragmentLength);
+            return Err(Malformed::FragmentLength);
         }
         match self.find(&fragment.datagram) {
-            Some(place) => self.go_on(place, fragment),
-            None if fragment.offset > 0 => Some(Malformed::FragmentWithoutFirst),
+            Some(place) => {
+                let first = self.slots[place].first;
+                self.go_on(place, fragment).map_or(Ok(Some(first)), Err)
+            }
+            None if fragment.offset > 0 => Err(Malformed::FragmentWithoutFirst),
             None => {
-                self.begin(fragment);
-                None
+                self.begin(fragment, First::of(headers));
+                Ok(None)
             }
         }
     }
@@ -136,7 +155,7 @@ impl FragmentTracker {
         self.free.push(place);
     }
 
-    fn begin(&mut self, fragment: &Fragment) {
+    fn begin(&mut self, fragment: &Fragment, first: First) {
         if self.free.is_empty() {
             // All slots are taken; datagrams began in the order in which they die.
             let oldest = (0..self.slots.len()).min_by_key(|place| self.slots[*place].number);
@@ -152,6 +171,7 @@ impl FragmentTracker {
             bytes: fragment.len,
             end: None,
             header_len: fragment.header_len,
+            first,
             refused: None,
         };
         self.parts[place * self.fragments] = Part { begin: 0, end: fragment.end() };
