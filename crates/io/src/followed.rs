@@ -29,7 +29,10 @@ impl Followed {
     }
 
     /// What was written there; `None` of a packet whose note says that nothing was.
-    pub fn read<'a>(frame: &'a mut Frame, buffer: impl FnOnce(&'a mut Frame) -> &'a mut [u8]) -> Option<First> {
+    pub fn read<'a>(
+        frame: &'a mut Frame,
+        buffer: impl FnOnce(&'a mut Frame) -> &'a mut [u8],
+    ) -> Option<First> {
         if !frame.note.is_followed() {
             return None;
         }

@@ -161,18 +161,13 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
         if *count > 1 {
             spec.name += &format!("#{count}");
         }
-        if fragments == Fragments::Follow
-            && let Some(function) = spec.function.following_fragments()
-        {
-            spec.function = function;
-        }
         functions.push(spec);
     }
     let sides = Sides::of_chain(inside, &functions)
         .map_err(|message| mistake(inside_span, message, "what is inside is said here, or by a function"))?
         .map(Arc::new);
     let (drawn, table_seed) = (random_seed()?, random_seed()?);
-    Ok(Chain {
+    let chain = Chain {
         name,
         text: text.into(),
         malformed,
@@ -187,7 +182,8 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
         slo,
         classes: Classes::new(classes),
         functions,
-    })
+    };
+    Ok(if fragments == Fragments::Follow { chain.following_fragments() } else { chain })
 }
 
 fn parse_slo(value: Spanned<DeValue<'_>>) -> Result<Slo, Mistake> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use io::{Followed, Frame, Port};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wire::{Headers, LinkType, Malformed, Side};
+use wire::{First, Headers, LinkType, Malformed, Side};
 
 use crate::path::sides::Sides;
 
@@ -71,17 +71,20 @@ impl Checks {
         frame.note.side().filter(|_| self.goes_by_interface)
     }
 
-    /// A packet's headers, checked; `refused` is what was found where it entered.
+    /// A packet's headers, checked; `refused` is what was found where it entered, and `first` what the first fragment of a later one
+    /// said there.
     pub(crate) fn headers(
         &self,
         link: LinkType,
         frame: &[u8],
         wire_len: u32,
         refused: Option<Malformed>,
+        first: Option<First>,
     ) -> Headers {
         let mut headers = Headers::default();
         self.parse_into(link, frame, wire_len, &mut headers);
         self.refuse(refused, &mut headers);
+        first.iter().for_each(|first| headers.follow(first));
         self.verify(frame, &mut headers);
         headers
     }

@@ -125,7 +125,11 @@ impl Ingress {
         self.checking.checks.parse_into(link, frame, wire_len, &mut headers);
         match self.checking.check(frame, time_ns, &mut headers) {
             Found::Refused(why) => (headers, Some(why)),
-            Found::Nothing | Found::Follows(_) => (headers, None),
+            Found::Nothing => (headers, None),
+            Found::Follows(first) => {
+                headers.follow(&first);
+                (headers, None)
+            }
         }
     }
 }

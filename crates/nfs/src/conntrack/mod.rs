@@ -277,7 +277,9 @@ impl Conntrack {
         let followed = match flow {
             Some(state) => self.settings.follow_other(state, other, from_low, may_begin, now_ms),
             // The first passed without a connection, as there was no room for one.
-            None if other.part == Part::Later && self.settings.options.when_full == PassOrDrop::Pass => Ok(()),
+            None if other.part == Part::Later && self.settings.options.when_full == PassOrDrop::Pass => {
+                Ok(())
+            }
             None if !may_begin && other.part != Part::Error => Err(reason::FROM_OUTSIDE),
             None => self.settings.open_other(other, from_low, now_ms).map(|state| {
                 cx.count(event::OPENED);

@@ -475,9 +475,7 @@ fn sent_to(
     let is_it = |backend: &BackendRule| {
         // A later fragment shows no ports.
         let is_to_port = came.is_followed() || sent.dst_port == backend.port.unwrap_or(came.dst_port);
-        sent.dst == backend.addr.unwrap_or(came.dst)
-            && is_to_port
-            && has_mac(backend, passage, bytes)
+        sent.dst == backend.addr.unwrap_or(came.dst) && is_to_port && has_mac(backend, passage, bytes)
     };
     let to =
         || format!("left for {} port {}, which is no backend of {}", sent.dst, sent.dst_port, rules.name);
