@@ -106,8 +106,14 @@
 //!
 //! Not done in this version: errors that a router inside sends about packets to a host behind it, which are dropped as
 //! `no-mapping` (REQ-5 of RFC 5508), so that path MTU discovery from outside stops where such a router is the narrow
-//! place; fragments (REQ-14 of RFC 4787), first ones and later ones, which are dropped, for only the first has ports;
-//! other protocols than UDP, TCP and ICMP. Addresses of `one_to_one` have the last two.
+//! place; fragments that come before their first (REQ-14 of RFC 4787); other protocols than UDP, TCP and ICMP. Addresses of `one_to_one`
+//! have the last two.
+//!
+//! # Fragments
+//!
+//! Where the chain file says `fragments = "follow"`, first fragments are translated as whole packets are, and later ones by the ports of
+//! their first; these make no mapping. Elsewhere all fragments are dropped as `fragment`, since only the first has ports, but for
+//! addresses of `one_to_one`.
 //!
 //! # Ports
 //!

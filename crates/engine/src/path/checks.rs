@@ -20,8 +20,7 @@ pub enum Fragments {
     Drop,
     /// A [`FragmentTracker`](crate::FragmentTracker) says which are malformed.
     Track,
-    /// As [`Fragments::Track`]; later ones come to functions with what their first said of their flow
-    /// ([`Headers::follow`](wire::Headers::follow)).
+    /// As [`Fragments::Track`]; besides, later ones have what their first said of their flow.
     Follow,
 }
 
