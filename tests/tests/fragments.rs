@@ -17,7 +17,7 @@ use sweep::{Matrix, Outcome, Setting, Tables, Way, fragmented, outcome};
 use table::WhenFull;
 use wire::{LinkType, Malformed};
 
-const SETTINGS: [&str; 3] = ["pass", "drop", "track"];
+const SETTINGS: [&str; 4] = ["pass", "drop", "track", "follow"];
 
 fn with(fragments: &str, functions: &str) -> Chain {
     chain(&format!("fragments = \"{fragments}\"\n{functions}"), &stock::registry())
@@ -177,9 +177,12 @@ fn inputs(most: usize) -> Vec<(String, Pcap)> {
 /// A tracker in front of functions with one key, with shards, with sides, and with states that cores share.
 fn chains() -> Vec<Chain> {
     let conntrack = with("track", "[[function]]\nuse = \"conntrack\"");
+    // Functions that translate, or judge by ports.
+    let following = ["gateway.toml", "nat-forwards.toml", "firewall.toml", "balance.toml"];
     let mut chains: Vec<_> =
         ["edge.toml", "gateway.toml", "mixed-keys.toml"].map(|name| tracking(small(example(name)))).into();
     chains.push(conntrack);
+    chains.extend(following.map(|name| small(example(name)).following_fragments()));
     chains
 }
 
@@ -266,8 +269,9 @@ fn verdicts_do_not_depend_on_strategies() {
             by_setting.push(expected);
         }
         let refused = |fates: &Vec<Fate>| fates.iter().filter(|fate| **fate == REFUSED).count();
-        let [pass, drop, track] = [0, 1, 2].map(|setting| refused(&by_setting[setting]));
+        let [pass, drop, track, follow] = [0, 1, 2, 3].map(|setting| refused(&by_setting[setting]));
         assert!(pass < track && track < drop, "{name}: {pass}, {track}, {drop}");
+        assert_eq!(follow, track, "{name}: what is refused as malformed");
     }
     let missing = |reason: &&Malformed| reason.is_of_datagrams() && reasons[**reason as usize - 1] == 0;
     let missing: Vec<_> = Malformed::ALL.iter().filter(missing).collect();

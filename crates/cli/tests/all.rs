@@ -44,6 +44,8 @@ mod explain;
 mod external;
 #[path = "flows.rs"]
 mod flows;
+#[path = "fragmented.rs"]
+mod fragmented;
 #[path = "fragments.rs"]
 mod fragments;
 #[path = "../../live/tests/xdp/frames.rs"]

@@ -28,16 +28,18 @@ pub struct Frame {
     pub(crate) place: Place,
 }
 
-/// What is known of a packet beside its bytes: the side of the interface by which it came; and whether it was refused, or may
-/// have to be quoted as it was received. What was refused is not edited, so one of the two is enough.
+/// What is known of a packet beside its bytes: the side of the interface by which it came; and whether it was refused, may
+/// have to be quoted as it was received, or is a later fragment whose flow is known. One of the three is enough: what was refused is not
+/// edited, and no error quotes a later fragment (RFC 1122 §3.2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Note(u8);
 
 impl Note {
-    /// Bits of the number of a [`Malformed`], or of [`Note::INSIDE`], [`Note::QUOTABLE`] or [`Note::EDITED`]; above them 0, or one
-    /// more than the number of a [`Side`].
+    /// Bits of the number of a [`Malformed`], or of [`Note::FOLLOWED`], [`Note::INSIDE`], [`Note::QUOTABLE`] or [`Note::EDITED`];
+    /// above them 0, or one more than the number of a [`Side`].
     const REASON: u8 = 0x3f;
     const SIDE_SHIFT: u32 = 6;
+    const FOLLOWED: u8 = 0x3c;
     const INSIDE: u8 = 0x3d;
     const QUOTABLE: u8 = 0x3e;
     const EDITED: u8 = 0x3f;
@@ -111,12 +113,24 @@ impl Note {
         self.0 & Note::REASON == Note::INSIDE
     }
 
+    /// A later fragment; what its first says lies before it ([`Followed`](crate::Followed)).
+    #[inline]
+    pub fn followed(self) -> Note {
+        self.with(Note::FOLLOWED)
+    }
+
+    /// Whether what its first says lies before the packet.
+    #[inline]
+    pub fn is_followed(self) -> bool {
+        self.0 & Note::REASON == Note::FOLLOWED
+    }
+
     const fn with(self, reason: u8) -> Note {
         Note(self.0 & !Note::REASON | reason)
     }
 }
 
-const _: () = assert!(Malformed::ALL.len() < Note::INSIDE as usize);
+const _: () = assert!(Malformed::ALL.len() < Note::FOLLOWED as usize);
 
 // Tokens move from array to ring to array.
 const _: () = assert!(size_of::<Frame>() <= 40);
@@ -236,17 +250,19 @@ mod tests {
     fn side_and_reason_are_kept_apart() {
         for side in [None, Some(Side::Inside), Some(Side::Outside)] {
             let (came, quotable) = (Note::by(side), Note::by(side).quotable());
-            let states = |note: Note| (note.side(), note.refused(), note.is_quotable(), note.is_edited());
-            let inside = quotable.inside_a_tunnel();
-            assert_eq!((states(inside), inside.is_inside_a_tunnel()), ((side, None, false, false), true));
-            assert!(!came.is_inside_a_tunnel() && !quotable.is_inside_a_tunnel());
-            assert_eq!(states(came), (side, None, false, false));
-            assert_eq!(states(quotable), (side, None, true, false));
-            assert_eq!(states(quotable.edited()), (side, None, false, true));
+            let states = |note: Note| {
+                let which = [note.is_quotable(), note.is_edited(), note.is_followed(), note.is_inside_a_tunnel()];
+                (note.side(), note.refused(), which)
+            };
+            assert_eq!(states(came), (side, None, [false; 4]));
+            assert_eq!(states(quotable), (side, None, [true, false, false, false]));
+            assert_eq!(states(quotable.edited()), (side, None, [false, true, false, false]));
+            assert_eq!(states(quotable.followed()), (side, None, [false, false, true, false]));
+            assert_eq!(states(quotable.inside_a_tunnel()), (side, None, [false, false, false, true]));
             assert_eq!(quotable.with_refused(None), quotable);
             for reason in Malformed::ALL.map(Some) {
-                for note in [came, quotable] {
-                    assert_eq!(states(note.with_refused(reason)), (side, reason, false, false));
+                for note in [came, quotable, came.followed()] {
+                    assert_eq!(states(note.with_refused(reason)), (side, reason, [false; 4]));
                 }
             }
         }

@@ -17,6 +17,7 @@
 pub mod capture;
 pub mod contract;
 pub mod filter;
+mod followed;
 mod frame;
 mod memory_port;
 pub mod nic;
@@ -34,6 +35,7 @@ mod trace;
 mod unedited;
 mod waiting;
 
+pub use followed::Followed;
 pub use frame::{Frame, Note};
 pub use memory_port::MemoryPort;
 pub use packets::Packets;

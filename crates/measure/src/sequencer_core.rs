@@ -123,7 +123,8 @@ impl<C: Clock> SequencerCore<C> {
         }
         match self.front.receive(&mut self.arrived, BATCH_PACKETS) {
             Received::Frames => {
-                self.ingress.batch(&mut self.arrived, &self.front, Front::bytes);
+                // Its frames have no buffers yet.
+                self.ingress.batch(&mut self.arrived, &mut self.front, Front::bytes, |_, _, _| false);
                 self.dispatch()
             }
             Received::Idle => Sequenced::Idle,

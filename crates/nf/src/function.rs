@@ -179,6 +179,10 @@ pub struct Extras<F: NetworkFunction> {
     /// The function as it is on interfaces, for one whose options leave something to where packets come from. `NONE`: as
     /// it is on captures.
     pub live: fn(&F) -> Option<F>,
+    /// The function as it is in a chain where later fragments come with what their first said of their flow
+    /// ([`Headers::is_followed`]), for one that elsewhere turns fragments away since the later ones have no ports. `NONE`: it makes no
+    /// difference between the two.
+    pub following_fragments: fn(&F) -> Option<F>,
     /// Whether a packet lets a flow live longer that it finds. One that does not leaves the flow's deadline where it was;
     /// a flow that it begins has its time-out. Not for functions with [`Extras::in_place`] or [`Extras::leap`], or whose
     /// states cores share. `NONE`: every packet does.
@@ -283,6 +287,7 @@ impl<F: NetworkFunction> Extras<F> {
         reports: Reports::NONE,
         reload: Reload::NONE,
         live: |_| None,
+        following_fragments: |_| None,
         rules: None,
         backends: |_| Vec::new(),
         logged_rule: |_, _| None,

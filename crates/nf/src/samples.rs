@@ -2,13 +2,13 @@
 
 use alloc::vec::Vec;
 
-use wire::{Headers, LinkType, Marks, protocol, tcp_flags};
+use wire::{First, Headers, LinkType, Marks, protocol, tcp_flags};
 use zerocopy::IntoBytes;
 
 use crate::hash_bytes;
 
 /// Headers of packets drawn at random, without end and the same for each `seed`: TCP with its options, UDP,
-/// ICMP with errors that quote packets, SCTP and others, over IPv4 and IPv6, in fragments, tagged, cut by the capture, malformed, and some
+/// ICMP with errors that quote packets, SCTP and others, over IPv4 and IPv6, in fragments, of which some later ones have what a first one said, tagged, cut by the capture, malformed, and some
 /// that are not IP.
 ///
 /// Addresses, ports, types and flags are drawn from few that matter to functions, and sometimes from all:
@@ -16,6 +16,7 @@ use crate::hash_bytes;
 /// `203.0.113.0/24`, IPv6 ones from the first four of `2001:db8::/64`. Inside is 10.0.0.0/8.
 pub fn sample_headers(seed: u64) -> impl Iterator<Item = Headers> {
     let mut draw = Draw { seed, drawn: 0 };
+    let mut first = First::default();
     core::iter::repeat_with(move || {
         let mut frame = draw.frame();
         let wire_len = frame.len() as u32;
@@ -29,6 +30,12 @@ pub fn sample_headers(seed: u64) -> impl Iterator<Item = Headers> {
         let mut headers = wire::parse(LinkType::Ethernet, &frame, wire_len);
         let is_inside = headers.src.to_v4().is_some_and(|[first, ..]| first == 10);
         headers.marks.set(Marks::FROM_OUTSIDE, headers.is_ip() && !is_inside);
+        match headers.is_first_fragment() && headers.is_well_formed() {
+            true => first = First::of(&headers),
+            // Half of the later ones, without another draw.
+            false if headers.l3_len % 2 == 0 => headers.follow(&first),
+            false => {}
+        }
         headers
     })
 }

@@ -59,7 +59,7 @@
 //!   to check (RFC 5927 §4.1).
 //! - All other errors meet the rules: about connections that are not known, and those of routers on the way over IPv6, or without
 //!   a NAT. These want `allow icmp`.
-//! - A later fragment has no ports. It passes if the rules could allow a packet of its protocol between its
+//! - A later fragment goes the way of its first where the chain file says `fragments = "follow"`. Elsewhere it has no ports, and passes if the rules could allow a packet of its protocol between its
 //!   two addresses, in one direction or the other: rules that allow match without their ports, and rules that
 //!   deny some ports do not match. Without the first fragment, which has ports and is treated like any
 //!   packet, no host makes anything of it (RFC 1858 §2). It leaves no state.
@@ -89,7 +89,7 @@ use nf::{
     OptionDoc, OptionError, Reload, Reports, StateValue, Verdict,
 };
 use serde::Deserialize;
-use wire::{Addr, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
+use wire::{Addr, Fields, Headers, Stamp, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 use crate::PassOrDrop;
@@ -177,7 +177,7 @@ pub struct Meta {
     tcp_flags: u8,
     /// 1 if the packet goes from `low` to `high`.
     is_from_low: u8,
-    /// [`PLAIN`], [`LATER_FRAGMENT`] or [`ERROR`].
+    /// [`PLAIN`], [`LATER_FRAGMENT`], [`ERROR`] or [`FOLLOWED`].
     kind: u8,
     /// The sender of an error over IPv4; its destination is one of the ends. Over IPv6 its sender is the other one.
     sender: [u8; 4],
@@ -187,6 +187,8 @@ pub struct Meta {
 const PLAIN: u8 = 0;
 /// A later fragment.
 const LATER_FRAGMENT: u8 = 1;
+/// A later fragment with the ports of its first.
+const FOLLOWED: u8 = 3;
 /// An ICMP error; the ends are those of the connection whose packet it quotes.
 const ERROR: u8 = 2;
 
@@ -293,7 +295,8 @@ impl NetworkFunction for AccessList {
         let Connection { low, high, low_port, high_port, protocol, .. } = Connection::of(headers);
         let kind = match quoted {
             Some(_) => ERROR,
-            None if headers.marks.contains(Marks::LATER_FRAGMENT) => LATER_FRAGMENT,
+            None if headers.is_followed() => FOLLOWED,
+            None if headers.is_lone_fragment() => LATER_FRAGMENT,
             None => PLAIN,
         };
         Some(Meta {
@@ -444,9 +447,10 @@ impl AccessList {
 
     /// What is neither of a connection nor begins one.
     #[cold]
-    fn step_apart(&self, flow: &Option<State>, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
+    fn step_apart(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
         let (index, verdict) = match meta.kind {
             ERROR => self.error(flow, meta),
+            FOLLOWED => self.followed(flow, meta),
             _ => self.later_fragment(meta),
         };
         index.into_iter().for_each(|index| cx.count_rule(Self::ABOUT.events, index));
@@ -467,6 +471,20 @@ impl AccessList {
         let error = Packet { src, src_port: 0, dst_port: 0, protocol, ..packet };
         match self.search(|rule| rule.matches(&error)) {
             (index, Action::Allow) => (Some(index), Verdict::Forward),
+            (index, Action::Deny) => (Some(index), self.denied_by(index)),
+        }
+    }
+
+    /// A later fragment goes the way of its first, which has begun the connection if it may. Of the connection it tells nothing.
+    fn followed(&self, flow: &mut Option<State>, meta: &Meta) -> (Option<usize>, Verdict) {
+        if let Some(state) = flow {
+            state.packets = state.packets.saturating_add(1);
+            return (None, Verdict::Forward);
+        }
+        let packet = meta.packet();
+        match self.search(|rule| rule.matches(&packet)) {
+            // There was no room for the first.
+            (index, Action::Allow) => (Some(index), self.when_full.verdict(TABLE_FULL)),
             (index, Action::Deny) => (Some(index), self.denied_by(index)),
         }
     }

@@ -49,7 +49,7 @@ impl Ends {
     pub(crate) fn of(link: LinkType, frame: &[u8], wire_len: u32) -> Option<Ends> {
         let ip = ip(link, frame, wire_len)?;
         let (mut ends, transport) = of_ip(ip)?;
-        if ip[9] == protocol::ICMP && matches!(transport.first()?, 3 | 4 | 11 | 12) {
+        if ip[9] == protocol::ICMP && !is_later(ip)? && matches!(transport.first()?, 3 | 4 | 11 | 12) {
             ends.quoted = transport.get(8..).and_then(of_ip).map(|(ends, _)| (ends.src, ends.dst));
         }
         Some(ends)
@@ -61,11 +61,16 @@ fn ip(link: LinkType, frame: &[u8], wire_len: u32) -> Option<&[u8]> {
     frame.get(usize::from(wire::parse(link, frame, wire_len).l3_offset)..)
 }
 
+/// Whether an IPv4 packet is a later fragment, whose first bytes are payload.
+fn is_later(ip: &[u8]) -> Option<bool> {
+    Some(u16::from_be_bytes([*ip.get(6)?, *ip.get(7)?]) & 0x1fff != 0)
+}
+
 /// Both ends of an IPv4 packet, and what follows its header.
 fn of_ip(ip: &[u8]) -> Option<(Ends, &[u8])> {
     let transport = ip.get(usize::from(ip.first()? & 15) * 4..)?;
     let addr = |at: usize| ip.get(at..at + 4)?.try_into().ok();
-    let is_later_fragment = (u16::from_be_bytes([*ip.get(6)?, ip[7]]) & 0x1fff) != 0;
+    let is_later_fragment = is_later(ip)?;
     let word = |at: usize| {
         let bytes = transport.get(at..at + 2).filter(|_| !is_later_fragment);
         bytes.map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]))

@@ -34,6 +34,7 @@ use nf::{NetworkFunction, prefix};
 
 mod common;
 mod ends;
+mod firsts;
 mod selector;
 mod token_bucket;
 mod window;

@@ -148,8 +148,8 @@
 //! - State says which backend of which service by what they are, not by their places in the lists. A flow therefore
 //!   keeps its backend whatever happens to the others; if that one is gone, it chooses again, and so it does if
 //!   a reload gives its service another address, prefix, port or protocol. A flow that the table does not have goes by the hash.
-//! - Fragments: the first of several is dropped (later ones have no ports and could not follow it);
-//!   later ones pass as they are, and no host makes anything of them.
+//! - Fragments go to their flow's backend where the chain file says `fragments = "follow"`. Elsewhere the first of several is
+//!   dropped (later ones have no ports and could not follow it); later ones pass as they are, and no host makes anything of them.
 //! - ICMP errors about a flow's packets go to the end that sent the packet, and read as that end knows the flow, with what
 //!   they quote (RFC 792, RFC 4443; RFC 5508 §4 has the rules). Those that come to the VIP, from a client or a router, go
 //!   to the backend: which one the hash says. Under `"round-robin"` that may be another backend than the flow's, which takes no
@@ -207,7 +207,7 @@ use checks::Checks;
 use options::Timeouts;
 use round_robin::{Cursor, Turns};
 use service::{Service, Services};
-use state::{OF_CONNECTION, first_fragment, hash_of_flow};
+use state::{OF_CONNECTION, fragment_mark, hash_of_flow};
 
 const NO_BACKEND: u8 = 0;
 const FRAGMENT: u8 = 1;
@@ -237,6 +237,8 @@ pub struct LoadBalancer<K = FiveTuple> {
     hash_of: HashOf,
     when_down: WhenDown,
     checks: Checks,
+    /// Whether later fragments come with the ports of their first, so that first ones need not be turned away.
+    follows_fragments: bool,
     followed: PhantomData<K>,
 }
 
@@ -286,6 +288,7 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
         reload: Reload { keeps_flows: Self::keeps_flows, keeps_pool: Self::keeps_pool, ..Reload::ANY },
         backends: Self::backends,
         answers: |_, reason| (reason == PING_ANSWERED).then_some(AnswerTo::Ping),
+        following_fragments: |balancer| Some(LoadBalancer { follows_fragments: true, ..balancer.clone() }),
         draws: |balancer| balancer.policy == Policy::Random,
         in_place: InPlace::Flow(Self::in_place),
         ..Extras::NONE
@@ -306,6 +309,7 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
             hash_of: options.hash,
             when_down: options.when_down,
             checks: checks::checks(&options)?,
+            follows_fragments: false,
             followed: PhantomData,
         })
     }
@@ -315,14 +319,14 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
         if !matches!(headers.protocol, protocol::TCP | protocol::UDP) {
             return Meta::of_error(headers).or_else(|| Meta::of_ping(headers));
         }
-        headers.has_transport().then(|| Meta {
+        headers.has_flow().then(|| Meta {
             src: headers.src,
             dst: headers.dst,
             src_port: headers.src_port,
             dst_port: headers.dst_port,
             protocol: headers.protocol,
             tcp_flags: headers.tcp_flags,
-            marks: first_fragment(headers),
+            marks: fragment_mark(headers),
             about: 0,
             quoted: 0,
         })
@@ -341,7 +345,7 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
         }
         let to = self.services.to(flow.as_ref(), &meta.dst, meta.dst_port, meta.protocol);
         let Some((at, service)) = to else { return self.answer(flow, meta, cx) };
-        if meta.is_first_fragment() {
+        if self.refuses(meta) {
             return Verdict::Drop(FRAGMENT);
         }
         if let Some(state) = flow
@@ -352,6 +356,9 @@ impl<K: Followed> NetworkFunction for LoadBalancer<K> {
             let phase = meta.next_phase(Some(state.phase));
             *state = State { packets: state.packets + 1, backend: position, service: at, phase, ..*state };
             return Verdict::Forward;
+        }
+        if meta.is_followed() {
+            return self.without_flow(service, meta, cx);
         }
         self.begin(flow, at, service, meta, cx)
     }
@@ -366,7 +373,7 @@ impl<K: Followed> LoadBalancer<K> {
     /// A flow whose service and backend are where they were.
     #[inline(always)]
     fn in_place(&self, state: &mut State, meta: &Meta, _: Stamp, edits: &mut Edits) -> bool {
-        let is_known = !meta.is_first_fragment() && !meta.reopens(state.phase);
+        let is_known = !self.refuses(meta) && !meta.reopens(state.phase);
         // The key of one direction says that the packet goes where the flow does.
         let goes_there =
             |service: &Service| !K::BOTH_WAYS || service.has(&meta.dst, meta.dst_port, meta.protocol);
@@ -438,6 +445,7 @@ impl<K: Followed> LoadBalancer<K> {
             open_ns: self.timeouts.of(Phase::Open),
             closing_ns: self.timeouts.of(Phase::Closing),
             datagrams_ns: self.timeouts.of(Phase::Datagrams),
+            follows_fragments: self.follows_fragments,
         };
         judge::judge(rules, hearing)
     }
@@ -474,6 +482,11 @@ impl<K: Followed> LoadBalancer<K> {
             let until_ns = cx.stamp.time_ns.saturating_add(self.timeouts.of(state.phase));
             cx.pool.refuse(meta.hash(), until_ns);
         }
+        self.without_flow(service, meta, cx)
+    }
+
+    /// A packet that goes where the hash says: its flow found no room.
+    fn without_flow(&self, service: &Service, meta: &Meta, cx: &mut Cx<'_, Turns>) -> Verdict {
         match self.by_hash(service, meta, cx).and_then(|position| service.get(position)) {
             Some((_, backend)) => {
                 backend.direct(cx.edits);
@@ -482,6 +495,12 @@ impl<K: Followed> LoadBalancer<K> {
             }
             None => Verdict::Drop(NO_BACKEND),
         }
+    }
+
+    /// Whether it is a first fragment that is turned away.
+    #[inline]
+    fn refuses(&self, meta: &Meta) -> bool {
+        meta.is_first_fragment() && !self.follows_fragments
     }
 
     /// How many flows a backend has that is gone follows from the turns of each core.
@@ -538,7 +557,7 @@ impl<K: Followed> LoadBalancer<K> {
             return Verdict::Forward;
         }
         let Some((vip, port)) = self.services.answered_by(meta) else { return Verdict::Forward };
-        if meta.is_first_fragment() {
+        if self.refuses(meta) {
             return Verdict::Drop(FRAGMENT);
         }
         cx.edits.set_src(vip);
@@ -556,7 +575,7 @@ impl<K: Followed> LoadBalancer<K> {
         }
         let service = self.services.to(flow, &meta.dst, meta.dst_port, meta.about);
         let asked = self.services.asked_by_quoted(meta);
-        if meta.is_first_fragment() && (service.is_some() || asked.is_some()) {
+        if self.refuses(meta) && (service.is_some() || asked.is_some()) {
             return Verdict::Drop(FRAGMENT);
         }
         match (service, asked) {

@@ -106,8 +106,14 @@
 //!
 //! Not done in this version: errors that a router inside sends about packets to a host behind it, which are dropped as
 //! `no-mapping` (REQ-5 of RFC 5508), so that path MTU discovery from outside stops where such a router is the narrow
-//! place; fragments (REQ-14 of RFC 4787), first ones and later ones, which are dropped, for only the first has ports;
-//! other protocols than UDP, TCP and ICMP. Addresses of `one_to_one` have the last two.
+//! place; fragments that come before their first (REQ-14 of RFC 4787); other protocols than UDP, TCP and ICMP. Addresses of `one_to_one`
+//! have the last two.
+//!
+//! # Fragments
+//!
+//! Where the chain file says `fragments = "follow"`, first fragments are translated as whole packets are, and later ones by the ports of
+//! their first; these make no mapping. Elsewhere all fragments are dropped as `fragment`, since only the first has ports, but for
+//! addresses of `one_to_one`.
 //!
 //! # Ports
 //!
@@ -235,7 +241,7 @@ pub use state::{Meta, Phase, State};
 use endpoint::{External, Inside, PROTOCOLS};
 use options::{PortRange, Sides, Timeouts};
 use ports::{NoPort, PerHost, Wanted};
-use state::Message;
+use state::{Message, Piece};
 
 const NO_PORT: u8 = 0;
 const NO_MAPPING: u8 = 1;
@@ -271,6 +277,8 @@ pub struct Nat {
     has_more: bool,
     /// The most mappings of an inside host; 0: any number.
     ports_per_host: u32,
+    /// Whether later fragments come with what their first said, so that first ones need not be turned away.
+    follows_fragments: bool,
 }
 
 /// Between which sides a packet goes, with the external address that it is for.
@@ -328,6 +336,7 @@ impl NetworkFunction for Nat {
         guarantees: Guarantees { invariant: Self::invariant, ..Guarantees::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
+        following_fragments: |nat| Some(Nat { follows_fragments: true, ..nat.clone() }),
         draws: |nat| nat.port_choice != PortChoice::InTurn,
         prefetch: Some(Self::prefetch),
         // Of 64 bytes each, a quarter of a second cache.
@@ -358,6 +367,7 @@ impl NetworkFunction for Nat {
             hairpinning: options.hairpinning,
             unmatched: options.unmatched,
             other_protocols: options.other_protocols,
+            follows_fragments: false,
         })
     }
 
@@ -377,7 +387,7 @@ impl NetworkFunction for Nat {
             dst_port: headers.dst_port,
             protocol,
             tcp_flags: if headers.is_tcp() { headers.tcp_flags } else { 0 },
-            is_fragment: headers.is_fragment().into(),
+            fragment: Piece::of(headers),
             message,
         })
     }
@@ -414,7 +424,7 @@ impl Nat {
             _ if !matches!(meta.protocol, protocol::UDP | protocol::TCP) => {
                 self.other_protocols.verdict(UNTRANSLATED)
             }
-            _ if meta.is_fragment != 0 => Verdict::Drop(FRAGMENT),
+            _ if self.refuses(meta.fragment) => Verdict::Drop(FRAGMENT),
             Way::Out => self.outbound(flow, meta, cx),
             Way::In(address) => self.inbound(address, meta, cx),
             Way::Hairpin(address) => self.hairpin(address, flow, meta, cx),
@@ -484,6 +494,7 @@ impl Nat {
                 fixed: self.fixed.iter().collect(),
                 mss: self.mss,
                 ports_per_host: self.ports_per_host as usize,
+                follows_fragments: self.follows_fragments,
             },
             hearing,
         )
@@ -593,7 +604,7 @@ impl Nat {
     #[inline]
     fn in_place(&self, state: &mut State, meta: &Meta, cx: &mut Cx<'_, Pool>) -> bool {
         let has_ports = meta.message == Message::None
-            && meta.is_fragment == 0
+            && meta.fragment == Piece::Whole
             && matches!(meta.protocol, protocol::UDP | protocol::TCP);
         if self.has_more || !has_ports || self.way(meta.src, meta.dst) != Way::Out {
             return false;
@@ -604,6 +615,16 @@ impl Nat {
         true
     }
 
+    /// Whether a fragment is turned away whatever its datagram is.
+    #[inline]
+    fn refuses(&self, piece: Piece) -> bool {
+        match piece {
+            Piece::Whole | Piece::Followed => false,
+            Piece::First => !self.follows_fragments,
+            Piece::Lone => true,
+        }
+    }
+
     /// Finds or makes the sender's mapping, and gives the packet its external source.
     #[inline]
     fn outbound(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
@@ -612,6 +633,8 @@ impl Nat {
                 state.follow(meta);
                 state
             }
+            // Its first got no mapping, or that has ended.
+            None if meta.fragment == Piece::Followed => return Verdict::Drop(FRAGMENT),
             None => {
                 let phase = Phase::begin(meta);
                 let now_ns = cx.stamp.time_ns;

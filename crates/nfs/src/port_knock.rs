@@ -36,7 +36,8 @@
 //!   are wrong knocks all the same. So a scan of all ports in order opens nothing, unless the sequence itself is a single
 //!   port, or ports that follow each other in the order of the scan.
 //! - With `other = "pass"` only the protocol is guarded: ICMP, say, passes from everyone.
-//! - A later fragment has no port: it is no knock, right or wrong. From a source that is not
+//! - A later fragment has no port, unless the chain file says `fragments = "follow"`: then with `guard` it passes only as its first
+//!   does. It is no knock, right or wrong. From a source that is not
 //!   open it is dropped if it is of the protocol; with `guard` it passes. It brings nothing in
 //!   either way: a datagram is put together from its first fragment on, which has the ports and
 //!   shares the fate of a whole packet; later fragments begin behind them (8 bytes at least).
@@ -80,6 +81,11 @@ const TABLE_FULL: u8 = 3;
 
 const SOURCES_OPENED: usize = 0;
 const SEQUENCES_BROKEN: usize = 1;
+
+/// [`Meta::has_port`] of a packet with its transport header.
+const HAS_PORT: u8 = 1;
+/// [`Meta::has_port`] of a later fragment with the port of its first.
+const FOLLOWED: u8 = 2;
 
 const PORTS_MAX: usize = 8;
 
@@ -147,7 +153,7 @@ pub struct Meta {
     src: SrcAddr,
     dst_port: u16,
     protocol: u8,
-    /// 1 for a packet whose transport header is in it, 0 for a later fragment.
+    /// [`HAS_PORT`], [`FOLLOWED`], or 0 for a later fragment of which no port is known.
     has_port: u8,
 }
 
@@ -254,7 +260,10 @@ impl NetworkFunction for PortKnock {
             src: SrcAddr::of(headers),
             dst_port: headers.dst_port,
             protocol: headers.protocol,
-            has_port: headers.has_transport().into(),
+            has_port: match headers.is_followed() {
+                true => FOLLOWED,
+                false => headers.has_transport().into(),
+            },
         })
     }
 
@@ -280,8 +289,12 @@ impl NetworkFunction for PortKnock {
         if meta.protocol != self.protocol {
             return self.other.verdict(OTHER_PROTOCOL);
         }
-        if meta.has_port == 0 {
-            return if self.guard.is_empty() { Verdict::Drop(LATER_FRAGMENT) } else { Verdict::Forward };
+        if meta.has_port != HAS_PORT {
+            return match self.guard.is_empty() {
+                true => Verdict::Drop(LATER_FRAGMENT),
+                false if meta.has_port == FOLLOWED && self.guards(meta.dst_port) => Verdict::Drop(NOT_OPEN),
+                false => Verdict::Forward,
+            };
         }
         self.knock(flow, meta.dst_port, cx)
     }
@@ -380,7 +393,7 @@ impl PortKnock {
     fn may_knock(&self, meta: &Meta) -> bool {
         self.ports.first() == Some(&meta.dst_port)
             && meta.protocol == self.protocol
-            && meta.has_port != 0
+            && meta.has_port == HAS_PORT
             && !self.allow.contains(meta.src.0)
     }
 

@@ -53,8 +53,12 @@ pub(crate) const FLUSH: u8 = 1;
 /// How far left in the flags the reason is for which the sequencer refused the packet; 0 if it did not.
 pub(crate) const REFUSED_SHIFT: u32 = 1;
 
+/// In place of a reason: the packet is a later fragment, and what its first says stands between the ring and the packet
+/// ([`wire::First`]).
+pub(crate) const FOLLOWED: u8 = u8::MAX >> REFUSED_SHIFT;
+
 // The reason's number has the seven bits that the flush leaves.
-const _: () = assert!(wire::Malformed::ALL.len() <= (u8::MAX >> REFUSED_SHIFT) as usize);
+const _: () = assert!(wire::Malformed::ALL.len() < FOLLOWED as usize);
 
 /// Whether a receiver is told of a reason: it cannot find those that other packets make, and does not verify checksums.
 pub(crate) fn is_told(why: &wire::Malformed) -> bool {

@@ -2,13 +2,14 @@
 
 use core::iter::FusedIterator;
 
-use wire::{Headers, LinkType, Malformed, Stamp};
+use wire::{First, Headers, LinkType, Malformed, Stamp};
 use zerocopy::FromBytes;
 use zerocopy::big_endian::U16;
 
 use crate::form::{Form, Layout, time_ns};
 use crate::format::{
-    FLUSH, MAGIC, MAX_RING_ITEMS, PrefixHeader, REFUSED_SHIFT, TableSeed, Version, header_offset, is_told,
+    FLUSH, FOLLOWED, MAGIC, MAX_RING_ITEMS, PrefixHeader, REFUSED_SHIFT, TableSeed, Version, header_offset,
+    is_told,
 };
 use crate::layout::ItemLayout;
 use crate::rejected::Rejected;
@@ -22,6 +23,7 @@ pub struct History<'a, L = ItemLayout> {
     /// The packet's link type; a flush has any.
     link: LinkType,
     refused: Option<Malformed>,
+    first: Option<First>,
     is_flush: bool,
     ring: &'a [u8],
     count: usize,
@@ -48,11 +50,18 @@ impl<'a, L: Layout> History<'a, L> {
             PrefixHeader::ref_from_prefix(&bytes[start..]).map_err(|_| Rejected::HeaderTruncated)?;
         let form = layout.form();
         check_version(header, rest, &form)?;
-        let (link, refused) = check_kind(header)?;
+        let (link, refused, is_followed) = check_kind(header)?;
         check_items(header, &form)?;
         let rest = check_seed(rest, &form)?;
         let ring_len = check_ring(header, &form)?;
         let (ring, behind) = rest.split_at_checked(ring_len).ok_or(Rejected::RingTruncated)?;
+        let first = if is_followed {
+            let bytes = behind.first_chunk().ok_or(Rejected::RingTruncated)?;
+            Some(First::from_bytes(bytes))
+        } else {
+            None
+        };
+        let first_len = if is_followed { First::LEN } else { 0 };
         check_place(header)?;
         let history = History {
             layout,
@@ -60,11 +69,12 @@ impl<'a, L: Layout> History<'a, L> {
             stamp: Stamp { seq: header.seq.get(), time_ns: header.time_ns.get() },
             link,
             refused,
+            first,
             is_flush: header.flags & FLUSH != 0,
             ring,
             count: header.count.get().into(),
             oldest: header.oldest.get().into(),
-            packet_offset: start + form.version.header_len() + ring_len,
+            packet_offset: start + form.version.header_len() + ring_len + first_len,
         };
         history.check_times()?;
         // Ethernet pads short frames with zeros.
@@ -96,6 +106,12 @@ impl<'a, L: Layout> History<'a, L> {
     #[inline]
     pub fn refused(&self) -> Option<Malformed> {
         self.refused
+    }
+
+    /// What the first fragment of the packet's datagram says, if the packet is a later one and the sequencer knows.
+    #[inline]
+    pub fn first(&self) -> Option<First> {
+        self.first
     }
 
     /// Where the packet begins in the bytes that were parsed; it goes to their end.
@@ -180,18 +196,23 @@ fn check_version(header: &PrefixHeader, rest: &[u8], form: &Form) -> Result<(), 
     if rest.len() < missing { Err(Rejected::HeaderTruncated) } else { Ok(()) }
 }
 
-/// What the packet begins with, and why it was refused.
+/// What the packet begins with, why it was refused, and whether what its first says stands before it.
 #[inline]
-fn check_kind(header: &PrefixHeader) -> Result<(LinkType, Option<Malformed>), Rejected> {
+fn check_kind(header: &PrefixHeader) -> Result<(LinkType, Option<Malformed>, bool), Rejected> {
+    let mut is_followed = false;
     let refused = match header.flags {
         0 | FLUSH => None,
+        flags if flags == FOLLOWED << REFUSED_SHIFT => {
+            is_followed = true;
+            None
+        }
         flags => {
             let reason = Malformed::from_code(flags >> REFUSED_SHIFT).filter(is_told);
             Some(reason.filter(|_| flags & FLUSH == 0).ok_or(Rejected::Flags)?)
         }
     };
     let link = LinkType::from_pcap(header.link.get().into()).ok_or(Rejected::LinkType)?;
-    Ok((link, refused))
+    Ok((link, refused, is_followed))
 }
 
 /// Items hold what the receiver expects.

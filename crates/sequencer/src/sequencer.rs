@@ -4,13 +4,13 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use thiserror::Error;
-use wire::{Headers, LinkType, Stamp, Stamper};
+use wire::{First, Headers, LinkType, Stamp, Stamper};
 use zerocopy::IntoBytes;
 
 use crate::form::Layout;
 use crate::format::{
-    FLUSH, HEADER_LEN, MAGIC, MAX_CORES, MAX_RING_ITEMS, PrefixHeader, REFUSED_SHIFT, TableSeed, Version,
-    is_told,
+    FLUSH, FOLLOWED, HEADER_LEN, MAGIC, MAX_CORES, MAX_RING_ITEMS, PrefixHeader, REFUSED_SHIFT, TableSeed,
+    Version, is_told,
 };
 use crate::layout::ItemLayout;
 
@@ -91,10 +91,26 @@ impl<L: Layout> Sequencer<L> {
         self.cores
     }
 
-    /// Bytes of a prefix, the same for every packet.
+    /// Bytes of a prefix, the same for every packet but for [`Sequencer::first_len`].
     #[inline]
     pub fn prefix_len(&self) -> usize {
         self.layout.form().version.header_len() + self.ring.len()
+    }
+
+    /// Bytes that follow the prefix before the packet that [`next`](Self::next) took last: what its first fragment says, if it is a later
+    /// one of which that is known ([`Headers::is_followed`]).
+    #[inline]
+    pub fn first_len(&self) -> usize {
+        if self.first().is_some() { First::LEN } else { 0 }
+    }
+
+    fn first(&self) -> Option<First> {
+        match &self.front {
+            Front::Packet(_, headers) if headers.is_followed() && headers.is_well_formed() => {
+                Some(First::of(headers))
+            }
+            _ => None,
+        }
     }
 
     /// Takes the next packet, which arrived at `time_ns`: a stamp that never runs back, and a core. If it is malformed for
@@ -124,18 +140,20 @@ impl<L: Layout> Sequencer<L> {
     }
 
     /// Writes what goes before the packet that [`next`](Self::next) took last, which begins with `link`, or
-    /// what makes up a [`flush`](Self::flush): [`prefix_len`](Self::prefix_len) bytes, and says how many.
+    /// what makes up a [`flush`](Self::flush): [`prefix_len`](Self::prefix_len) and [`first_len`](Self::first_len) bytes, and says
+    /// how many.
     /// [`outer_ethernet`](crate::outer_ethernet) may go before that.
     ///
     /// # Panics
     /// If `out` is shorter.
     pub fn prefix(&self, link: LinkType, out: &mut [u8]) -> usize {
-        let form = self.layout.form();
+        let (form, first) = (self.layout.form(), self.first());
         let (stamp, flags, link) = match self.front {
             Front::Packet(stamp, headers) => {
                 // What its receiver finds out itself it is not told.
-                let refused = headers.malformed().filter(is_told);
-                (stamp, refused.map_or(0, |why| (why as u8) << REFUSED_SHIFT), link.to_pcap())
+                let refused = headers.malformed().filter(is_told).map(|why| why as u8);
+                let told = refused.or(first.map(|_| FOLLOWED)).unwrap_or(0);
+                (stamp, told << REFUSED_SHIFT, link.to_pcap())
             }
             Front::Flush(stamp) => (stamp, FLUSH, 0),
         };
@@ -152,14 +170,18 @@ impl<L: Layout> Sequencer<L> {
             count: (self.count as u16).into(),
             oldest: (self.oldest() as u16).into(),
         };
-        let (head, rest) = out[..self.prefix_len()].split_at_mut(HEADER_LEN);
+        let (prefix, behind) = out.split_at_mut(self.prefix_len());
+        let (head, rest) = prefix.split_at_mut(HEADER_LEN);
         head.copy_from_slice(header.as_bytes());
         let (table_seed, ring) = rest.split_at_mut(form.version.header_len() - HEADER_LEN);
         if form.version == Version::Typed {
             table_seed.copy_from_slice(TableSeed::new(form.table_seed).as_bytes());
         }
         ring.copy_from_slice(&self.ring);
-        self.prefix_len()
+        if let Some(first) = first {
+            behind[..First::LEN].copy_from_slice(&first.to_bytes());
+        }
+        self.prefix_len() + self.first_len()
     }
 
     /// How far arrival times ran back so far, which stamps do not.

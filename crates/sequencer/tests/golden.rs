@@ -9,7 +9,7 @@ use sequencer::{
     CoresOutOfRange, Form, History, ItemLayout, Kind, Layout, Part, Receiver, Rejected, Sequencer,
     TypedLayout, Version, outer_ethernet, write_key,
 };
-use wire::{Addr, Headers, LinkType, Malformed, Stamp};
+use wire::{Addr, First, Headers, LinkType, Malformed, Marks, Stamp};
 
 /// Bytes from hexadecimal digits; white space is free.
 fn hex(digits: &str) -> Vec<u8> {
@@ -114,6 +114,41 @@ fn a_packet_that_was_refused_says_why() {
     sequencer.flush();
     sequencer.prefix(LinkType::Ethernet, &mut out);
     assert_eq!(History::parse(&out, &layout).unwrap().refused(), None);
+}
+
+/// A later fragment that has what its first said stands behind 16 bytes of that, which its own core cannot know.
+#[test]
+fn a_later_fragment_brings_what_its_first_said() {
+    let followed = "
+        504c4849 01 fe 0001 0000000000000001 00000000000007d0 8000c0000000f000 000f 0002 0001 0000
+        e803000000000000 0a000001 1600 00
+        0000000000000000 00000000 0000 00
+        00000000 00000000 a00f 3500 11 00 0000";
+    let layout = ItemLayout::new(MASK);
+    let mut sequencer = Sequencer::new(layout.clone(), 3).unwrap();
+    let of_udp = Headers { protocol: 17, src_port: 4_000, ..packet(2, 53, 0) };
+    let first = First::of(&Headers { marks: Marks::IPV4 | Marks::FIRST_FRAGMENT, ..of_udp });
+    let mut later = Headers { marks: Marks::IPV4 | Marks::LATER_FRAGMENT, ..packet(2, 0, 0) };
+    sequencer.next(&packet(1, 22, 0), 1000);
+    later.follow(&first);
+    sequencer.next(&later, 2000);
+    let mut out = [0; 86];
+    assert_eq!((sequencer.prefix_len(), sequencer.first_len()), (70, 16));
+    assert_eq!(sequencer.prefix(LinkType::Ethernet, &mut out), 86);
+    assert_eq!(out[..], hex(followed));
+    let frame = [&out[..], &hex("aabbcc")].concat();
+    let history = History::parse(&frame, &layout).unwrap();
+    assert_eq!((history.refused(), history.first()), (None, Some(first)));
+    assert_eq!(history.packet_offset(), 86);
+    invariants::check_bytes(&frame, &layout).unwrap();
+    // Cut in the middle of it.
+    assert!(History::parse(&out[..85], &layout).is_err());
+    invariants::check_bytes(&out[..85], &layout).unwrap();
+    // The next packet has none of it, and its item has the port.
+    sequencer.next(&packet(3, 80, 0), 3000);
+    assert_eq!(sequencer.first_len(), 0);
+    sequencer.prefix(LinkType::Ethernet, &mut out);
+    assert_eq!(History::parse(&out[..70], &layout).unwrap().items().last().unwrap().1.dst_port, 53);
 }
 
 #[test]

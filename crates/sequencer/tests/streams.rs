@@ -76,7 +76,7 @@ impl Stream {
         let ethernet = outer_ethernet(core as u16);
         let mut bytes = if self.has_ethernet { ethernet.to_vec() } else { Vec::new() };
         let start = bytes.len();
-        bytes.resize(start + sequencer.prefix_len(), 0);
+        bytes.resize(start + sequencer.prefix_len() + sequencer.first_len(), 0);
         sequencer.prefix(LinkType::Ethernet, &mut bytes[start..]);
         bytes.extend(packet);
         bytes

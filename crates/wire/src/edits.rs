@@ -24,9 +24,8 @@ use crate::{Addr, Fields, Headers, Marks, Tunnel, protocol};
 /// | TTL, TOS | IP |
 /// | addresses | IP of the address's family; an IPv4-mapped one counts as IPv4 |
 /// | MSS | TCP SYNs that announce one |
-/// | tunnel | IP packets of less than 64 KiB with the outer headers. It is put before the packet that the other edits
-/// leave, and headers as functions see them stay those of the packet inside |
-/// | ports | TCP, UDP, DCCP; SCTP unless fragmented or longer than 65,534 bytes; ICMP as far as it has them: see [`IcmpPorts`](crate::IcmpPorts). Not later fragments |
+/// | tunnel | IP packets of less than 64 KiB with the outer headers. It is put before the packet that the other edits leave, and headers as functions see them stay those of the packet inside |
+/// | ports | TCP, UDP, DCCP; SCTP unless fragmented or longer than 65,534 bytes; ICMP as far as it has them: see [`IcmpPorts`](crate::IcmpPorts). In the bytes of later fragments there are none; the headers of a [followed](Headers::is_followed) one have them |
 ///
 /// An ICMP error whose quote can be read has the quoted packet edited with it: a new source becomes the quoted
 /// destination, a new destination the quoted source, addresses and ports (RFC 5508 §4).

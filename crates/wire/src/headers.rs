@@ -34,10 +34,10 @@ pub struct Headers {
     /// none, or no ACK flag.
     pub sack: u32,
     /// Source port of TCP, UDP, SCTP, DCCP; what ICMP has in its place, see
-    /// [`IcmpPorts`](crate::IcmpPorts); 0 for others and for later fragments.
+    /// [`IcmpPorts`](crate::IcmpPorts); 0 for others, and for later fragments that [follow](Headers::follow) no first one.
     pub src_port: u16,
     /// Destination port of TCP, UDP, SCTP, DCCP; what ICMP has in its place, see [`IcmpPorts`](crate::IcmpPorts); 0
-    /// for others and for later fragments.
+    /// as [`Headers::src_port`] is.
     pub dst_port: u16,
     /// TCP window, not scaled.
     pub window: u16,
@@ -86,9 +86,10 @@ bitflags! {
         const IPV4 = 1 << 0;
         /// An IPv6 packet.
         const IPV6 = 1 << 1;
-        /// The first fragment of several: has ports, and its payload ends early.
+        /// The first fragment of several: has ports, and its payload ends early. With [`Marks::LATER_FRAGMENT`] a later fragment
+        /// that has what its first said: see [`Headers::is_followed`].
         const FIRST_FRAGMENT = 1 << 2;
-        /// A later fragment: has no transport header, hence no ports.
+        /// A later fragment: has no transport header, hence no ports of its own.
         const LATER_FRAGMENT = 1 << 3;
         /// Has a VLAN tag.
         const VLAN = 1 << 4;
@@ -257,10 +258,10 @@ impl Headers {
         (self.is_tcp() && scale != Headers::NO_WINDOW_SCALE).then_some(scale)
     }
 
-    /// The ICMP or ICMPv6 header; `None` for other packets.
+    /// The ICMP or ICMPv6 header, of a [followed](Headers::is_followed) fragment that of its first; `None` for other packets.
     #[inline]
     pub fn icmp(&self) -> Option<Icmp> {
-        let is_icmp = matches!(self.protocol, protocol::ICMP | protocol::ICMPV6) && self.has_transport();
+        let is_icmp = matches!(self.protocol, protocol::ICMP | protocol::ICMPV6) && self.has_flow();
         is_icmp.then(|| {
             let [kind, code, high, low] = self.seq.to_be_bytes();
             Icmp { kind, code, identifier: u16::from_be_bytes([high, low]) }

@@ -62,6 +62,16 @@ pub(crate) enum Shape {
     Error { quoted: Quoted, is_from_destination: bool },
 }
 
+/// Whether this is ICMP over IPv4, or ICMPv6 over IPv6.
+#[inline]
+pub(crate) fn is_icmp(headers: &Headers) -> bool {
+    match headers.protocol {
+        protocol::ICMP => headers.marks.contains(Marks::IPV4),
+        protocol::ICMPV6 => headers.marks.contains(Marks::IPV6),
+        _ => false,
+    }
+}
+
 impl Shape {
     /// That of a query of this type; `None` for other types.
     pub(crate) fn of_query(kind: u8) -> Option<Shape> {
@@ -75,12 +85,7 @@ impl Shape {
     /// What the headers say.
     #[inline]
     pub(crate) fn of(headers: &Headers) -> Option<Shape> {
-        let is_icmp = match headers.protocol {
-            protocol::ICMP => headers.marks.contains(Marks::IPV4),
-            protocol::ICMPV6 => headers.marks.contains(Marks::IPV6),
-            _ => false,
-        };
-        if !is_icmp || !headers.has_transport() {
+        if !is_icmp(headers) || !headers.has_flow() {
             return None;
         }
         match headers.tcp_shape & 0x0f {

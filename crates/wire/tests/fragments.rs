@@ -3,7 +3,9 @@
 use crate::packets;
 
 use proptest::prelude::*;
-use wire::{Addr, Datagram, Fragment, Headers, LinkType, Malformed, fragment, parse};
+use wire::{
+    Addr, Datagram, Edits, First, Fragment, Headers, IcmpPorts, LinkType, Malformed, Marks, fragment, parse,
+};
 
 fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u32> =
@@ -128,5 +130,68 @@ proptest! {
             }
         }
         let _ = fragment(&frame, &other.headers);
+    }
+}
+
+/// A later fragment gets ports, protocol and what ICMP has; nothing of a transport header, and its bytes stay payload.
+#[test]
+fn a_later_fragment_follows_its_first() {
+    let (first, _) = read(&V4.replace("FLAG", "2000"));
+    let (mut later, _) = read(&V4.replace("FLAG", "0004"));
+    assert!(first.is_first_fragment() && later.is_lone_fragment() && !later.has_flow());
+    let said = First::of(&first);
+    assert_eq!(said.to_bytes(), hex("00000000 00000000 e803 d007 11 00 0000")[..]);
+    assert_eq!(First::from_bytes(&said.to_bytes()), said);
+    later.follow(&said);
+    assert!(later.is_followed() && later.has_flow() && !later.is_first_fragment() && !later.has_transport());
+    assert_eq!((later.src_port, later.dst_port, later.seq, later.l4_header_len()), (1_000, 2_000, 0, 0));
+    assert_eq!(later.payload_len(), 16, "all of it");
+    // Its ports are edited in headers, and nowhere in its bytes; the checksum of IPv4 follows.
+    let mut edits = Edits::NONE;
+    edits.set_src(Addr::v4([203, 0, 113, 1]));
+    edits.set_src_port(6_000);
+    let mut bytes = hex(&V4.replace("FLAG", "0004"));
+    let (payload, len) = (bytes[20..].to_vec(), bytes.len());
+    wire::apply(&edits, &later, LinkType::RawIp, &mut bytes, &mut (0..len)).unwrap();
+    edits.apply_to_headers(&mut later);
+    assert_eq!((later.src, later.src_port), (Addr::v4([203, 0, 113, 1]), 6_000));
+    assert_eq!((&bytes[12..16], &bytes[20..]), (&[203, 0, 113, 1][..], &payload[..]));
+    // First fragments, whole packets and malformed ones follow nothing.
+    for flags in ["2000", "4000", "1fff"] {
+        let (mut other, _) = read(&V4.replace("FLAG", flags));
+        let before = other;
+        other.follow(&said);
+        assert_eq!(other, before, "{flags}");
+    }
+}
+
+/// An echo request: its later fragments are of the same query.
+#[test]
+fn a_later_fragment_of_icmp_has_type_and_identifier() {
+    let echo = "4500 0024 beef FLAG 4001 0000 0a00 0001 0a00 0002 0800 0000 1234 0001 0000 0000 0000 0000";
+    let (first, _) = read(&echo.replace("FLAG", "2000"));
+    // Its payload begins as a reply does.
+    let (mut later, _) = read(&echo.replace("FLAG", "0004").replace("0800 0000", "0000 0000"));
+    assert_eq!((later.icmp(), later.icmp_ports()), (None, None));
+    later.follow(&First::of(&first));
+    assert_eq!(later.icmp(), first.icmp());
+    assert_eq!((later.icmp_ports(), later.src_port), (Some(IcmpPorts::Request), 0x1234));
+    let mut edits = Edits::NONE;
+    edits.set_src_port(0x4321);
+    edits.apply_to_headers(&mut later);
+    assert_eq!((later.src_port, later.icmp().unwrap().identifier), (0x4321, 0x4321));
+    assert!(!wire::may_be_answered(&later), "RFC 1122 section 3.2.2");
+    assert!(later.marks.contains(Marks::FIRST_FRAGMENT | Marks::LATER_FRAGMENT));
+}
+
+proptest! {
+    /// Whatever bytes stand where a first fragment's are, headers stay whole.
+    #[test]
+    fn any_bytes_do_no_harm(bytes in any::<[u8; 16]>()) {
+        let (mut later, _) = read(&V4.replace("FLAG", "0004"));
+        later.follow(&First::from_bytes(&bytes));
+        prop_assert!(later.is_followed() && !later.has_transport() && !later.is_tcp());
+        prop_assert_eq!(later.l4_header_len(), 0);
+        prop_assert_eq!((later.window_scale(), later.tcp_flags), (None, 0));
     }
 }

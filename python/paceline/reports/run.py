@@ -116,6 +116,9 @@ class Fragments(Enum):
     track = 'track'
     """A [`FragmentTracker`](crate::FragmentTracker) says which are malformed."""
 
+    follow = 'follow'
+    """As [`Fragments::Track`]; besides, later ones have what their first said of their flow."""
+
 
 @dataclass(frozen=True)
 class HistoryReport:

@@ -44,7 +44,7 @@ pub fn chain(registry: &Registry) -> Value {
             "name": { "type": "string", "description": "What reports call the chain (default: the file's name)." },
             "malformed": word(&["drop", "pass"], "What becomes of packets whose headers cannot be believed (default \"drop\")."),
             "checksums": word(&["auto", "verify", "ignore"], "Whether packets with wrong checksums are malformed (default \"auto\")."),
-            "fragments": word(&["pass", "drop", "track"], "Which fragments are malformed: none, all, or those that are wrong (default \"pass\")."),
+            "fragments": word(&["pass", "drop", "track", "follow"], "Which fragments are malformed: none, all, or those that are wrong, which are also with \"follow\"; there later fragments have the ports of their first (default \"pass\")."),
             "spoofed": word(&["drop", "pass"], "What becomes of packets that come by an interface of the other side (default \"drop\")."),
             "seed": { "type": "integer", "minimum": 0, "description": "Seed of what functions draw (default: drawn for each run)." },
             "inside": list("Prefixes of the hosts inside; gives the chain two directions."),

@@ -34,8 +34,8 @@ const REASONS: &[(&str, &str, &str)] = &[
     (
         "fragment",
         "",
-        "A fragment: only the first one of a datagram has ports, so the others cannot be given to a connection. docs/fragments.md says \
-         what a chain can do about it.",
+        "A fragment: only the first one of a datagram has ports, so the others cannot be given to a connection. With `fragments = \"follow\"` in the \
+         chain file they are: docs/fragments.md.",
     ),
     ("invalid-flags", "conntrack", "A TCP segment has flags that no stack sends together. Scanners do."),
     (

@@ -3,7 +3,7 @@
 //! ```toml
 //! name = "edge"
 //! malformed = "drop"            # or "pass"
-//! fragments = "pass"            # or "drop", "track"
+//! fragments = "pass"            # or "drop", "track", "follow"
 //! spoofed = "drop"              # or "pass": sides go by source addresses, and not by interfaces
 //! seed = 1                      # of what functions draw; without it one is drawn
 //! inside = ["10.0.0.0/8"]       # gives the chain two sides; a NAT in it says the same
@@ -167,7 +167,7 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
         .map_err(|message| mistake(inside_span, message, "what is inside is said here, or by a function"))?
         .map(Arc::new);
     let (drawn, table_seed) = (random_seed()?, random_seed()?);
-    Ok(Chain {
+    let chain = Chain {
         name,
         text: text.into(),
         malformed,
@@ -182,7 +182,8 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
         slo,
         classes: Classes::new(classes),
         functions,
-    })
+    };
+    Ok(if fragments == Fragments::Follow { chain.following_fragments() } else { chain })
 }
 
 fn parse_slo(value: Spanned<DeValue<'_>>) -> Result<Slo, Mistake> {

@@ -184,6 +184,19 @@ impl Chain {
         chain
     }
 
+    /// This chain with `fragments = "follow"`: functions are what they are where later fragments come with what their first said
+    /// ([`nf::Extras::following_fragments`]).
+    #[must_use]
+    pub fn following_fragments(self) -> Chain {
+        let mut chain = Chain { fragments: Fragments::Follow, ..self };
+        for spec in &mut chain.functions {
+            if let Some(function) = spec.function.following_fragments() {
+                spec.function = function;
+            }
+        }
+        chain
+    }
+
     /// What is checked of each packet.
     pub(crate) fn checks(&self) -> Checks {
         Checks {

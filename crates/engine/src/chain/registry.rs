@@ -182,6 +182,9 @@ pub trait Function: Send + Sync + Any {
     /// [`nf::Extras::live`].
     fn live(&self) -> Option<Arc<dyn Function>>;
 
+    /// See [`nf::Extras::following_fragments`].
+    fn following_fragments(&self) -> Option<Arc<dyn Function>>;
+
     /// How packets are told to other cores as far as the group that it begins looks them up: see [`Function::meta_history`].
     /// `None`: it keeps no state.
     fn key_history(&self, table_seed: u64, tickets: &Tickets, ends: (usize, usize)) -> Option<NewColumn>;
@@ -403,6 +406,10 @@ impl<F: NetworkFunction> Function for Configured<F> {
 
     fn live(&self) -> Option<Arc<dyn Function>> {
         (F::EXTRAS.live)(&self.0).map(configured)
+    }
+
+    fn following_fragments(&self) -> Option<Arc<dyn Function>> {
+        (F::EXTRAS.following_fragments)(&self.0).map(configured)
     }
 
     fn key_history(&self, table_seed: u64, tickets: &Tickets, ends: (usize, usize)) -> Option<NewColumn> {

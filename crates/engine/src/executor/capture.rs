@@ -281,7 +281,7 @@ impl Lane<'_> {
         let Lane { ingress, dispatcher, feeder, refers } = self;
         // What a card does in hardware: parse and hash, to pick the queue.
         let frames = slice::from_mut(&mut frame);
-        let headers = ingress.batch(frames, &**feeder, Feeder::bytes);
+        let headers = ingress.batch(frames, &mut **feeder, Feeder::bytes, Feeder::follow);
         dispatcher.tell(headers, frames, &**feeder)?;
         if *refers {
             feeder.refer(&mut frame, dispatcher.refer(&headers[0]));

@@ -7,7 +7,7 @@ use io::{Closed, Fate, Frame, Port, Received, Relay, Waiting};
 use crate::path::packets::BATCH_PACKETS;
 use crate::strategies::dispatch::{Dispatcher, Queues};
 use crate::strategies::egress::Egress;
-use crate::strategies::ingress::Ingress;
+use crate::strategies::ingress::{Ingress, put_first};
 
 /// What a front makes room for.
 pub(crate) struct Room {
@@ -59,7 +59,7 @@ pub(crate) fn front(
             Received::End => break,
         }
         port.hand_over(&arrived);
-        let headers = ingress.batch(&mut arrived, port, Port::bytes);
+        let headers = ingress.batch(&mut arrived, port, Port::bytes, put_first);
         // Nobody takes frames any more where there is no telling: they end here.
         let _ = dispatcher.tell(headers, &arrived, &back);
         for (mut frame, headers) in arrived.drain(..).zip(headers) {

@@ -37,7 +37,7 @@ use crate::path::receive::{Intake, IntakeCounters, IntakeEnd};
 use crate::strategies::changing::{Changes, Changing, Phase, Until};
 use crate::strategies::dispatch::{Dispatcher, OwnTeam, Queues, Table, Team};
 use crate::strategies::egress::Egress;
-use crate::strategies::ingress::Ingress;
+use crate::strategies::ingress::{Ingress, put_first};
 use crate::strategies::plan::Plan;
 
 /// How many guests the pool of a port must have, for [`run_live`].
@@ -465,7 +465,7 @@ impl Intake for Alone<'_> {
     fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
         let received = self.intake.receive(port, chain, batch);
         if received == Received::Frames && (self.ingress.is_needed() || self.dispatcher.reads_headers()) {
-            let headers = self.ingress.batch(&mut batch.frames, port, Port::bytes);
+            let headers = self.ingress.batch(&mut batch.frames, port, Port::bytes, put_first);
             let _ = self.dispatcher.tell(headers, &batch.frames, &Nobody);
             for (frame, headers) in batch.frames.iter_mut().zip(headers) {
                 // There is one core to pick; what is noted in the frame is what counts.

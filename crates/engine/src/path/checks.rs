@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use io::Frame;
+use io::{Followed, Frame, Port};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wire::{Headers, LinkType, Malformed, Side};
+use wire::{First, Headers, LinkType, Malformed, Side};
 
 use crate::path::sides::Sides;
 
@@ -20,6 +20,8 @@ pub enum Fragments {
     Drop,
     /// A [`FragmentTracker`](crate::FragmentTracker) says which are malformed.
     Track,
+    /// As [`Fragments::Track`]; besides, later ones have what their first said of their flow.
+    Follow,
 }
 
 /// What a chain checks of each packet: the same wherever packets are parsed, so that all cores see the same packet.
@@ -68,17 +70,20 @@ impl Checks {
         frame.note.side().filter(|_| self.goes_by_interface)
     }
 
-    /// A packet's headers, checked; `refused` is what was found where it entered.
+    /// A packet's headers, checked; `refused` is what was found where it entered, and `first` what the first fragment of a later one
+    /// said there.
     pub(crate) fn headers(
         &self,
         link: LinkType,
         frame: &[u8],
         wire_len: u32,
         refused: Option<Malformed>,
+        first: Option<First>,
     ) -> Headers {
         let mut headers = Headers::default();
         self.parse_into(link, frame, wire_len, &mut headers);
         self.refuse(refused, &mut headers);
+        first.iter().for_each(|first| headers.follow(first));
         self.verify(frame, &mut headers);
         headers
     }
@@ -93,6 +98,20 @@ impl Checks {
         {
             headers.malformed_code = reason as u8;
         }
+    }
+
+    /// Makes a later fragment one of the flow of its first, if that was known where it entered. `port` holds the frame.
+    #[inline]
+    pub(crate) fn follow(&self, port: &mut (impl Port + ?Sized), frame: &mut Frame, headers: &mut Headers) {
+        if let Some(first) = Followed::read(frame, |frame| port.buffer_mut(frame)) {
+            headers.follow(&first);
+        }
+    }
+
+    /// Whether datagrams are followed by their fragments.
+    #[inline]
+    pub(crate) fn tracks_fragments(&self) -> bool {
+        matches!(self.fragments, Fragments::Track | Fragments::Follow)
     }
 
     /// Finds a packet with a wrong checksum malformed, if the chain verifies checksums.

@@ -25,10 +25,12 @@ pub(super) fn parse(port: &impl Port, batch: &mut Batch) {
 
 /// Finds packets malformed that could be parsed. Of history this was done where it was written.
 #[inline(never)]
-pub(super) fn check(port: &impl Port, checks: &Checks, batch: &mut Batch, counters: &mut CoreCounters) {
+pub(super) fn check(port: &mut impl Port, checks: &Checks, batch: &mut Batch, counters: &mut CoreCounters) {
     if checks.fragments != Fragments::Pass {
         for i in bits(batch.live & !batch.history) {
-            checks.refuse(batch.frames[i].note.refused(), &mut batch.headers[i]);
+            let (frame, headers) = (&mut batch.frames[i], &mut batch.headers[i]);
+            checks.refuse(frame.note.refused(), headers);
+            checks.follow(port, frame, headers);
             batch.live &= !(u64::from(!batch.headers[i].is_well_formed()) << i);
         }
     }

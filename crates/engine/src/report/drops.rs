@@ -71,7 +71,7 @@ impl Chain {
             Fate::Drop(EngineDrop::Malformed) => {
                 // With nothing else wrong it was a checksum.
                 let checks = Checks { verifies_checksums: true, ..self.checks() };
-                let reason = checks.headers(link, bytes, wire_len, refused).malformed();
+                let reason = checks.headers(link, bytes, wire_len, refused, None).malformed();
                 why("malformed", reason.map_or("unknown", Malformed::name))
             }
             Fate::Drop(EngineDrop::NoRoom) => why("engine", "no-room"),

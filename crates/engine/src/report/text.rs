@@ -180,6 +180,7 @@ fn fragments(FragmentReport { policy, refused }: FragmentReport) -> String {
         Fragments::Pass => String::new(),
         Fragments::Drop => format!("fragments: all malformed ({})\n", plural(refused, "packet")),
         Fragments::Track => format!("fragments: tracked, {} malformed\n", count(refused)),
+        Fragments::Follow => format!("fragments: tracked and followed, {} malformed\n", count(refused)),
     }
 }
 

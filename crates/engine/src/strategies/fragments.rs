@@ -1,4 +1,4 @@
-//! Follows datagrams by their fragments, with `fragments = "track"`.
+//! Follows datagrams by their fragments, with `fragments = "track"` or `"follow"`.
 //!
 //! A later fragment has no ports, so functions judge it without them. That lets an attacker split or overwrite what
 //! functions look at (RFC 1858, RFC 3128). A [`FragmentTracker`] follows each datagram and refuses what a receiver must
@@ -22,13 +22,13 @@
 
 use std::collections::HashMap;
 
-use wire::{Datagram, Fragment, Malformed};
+use wire::{Addr, Datagram, First, Fragment, Headers, Malformed};
 
 /// Follows datagrams by their fragments, in order of arrival, and refuses what does not fit.
 ///
 /// A datagram is followed from its first fragment until it is whole, for [`FragmentTracker::TIMEOUT_NS`] at most. Of
-/// one that was refused this is remembered as long. Where there is no room for another, the oldest is forgotten; its
-/// later fragments then come without a first. All memory is taken at start: about 600 KiB.
+/// one that was refused this is remembered as long. Where there is no room for another, one is forgotten, and its later fragments then
+/// come without a first: the oldest of the same source if that has an [eighth](FragmentTracker::SHARES) of all, else the oldest. All memory is taken at start: about 600 KiB.
 pub struct FragmentTracker {
     slots: Box<[Slot]>,
     /// The fragments of the datagram in slot *i*, from *i* times `fragments` on.
@@ -57,6 +57,8 @@ struct Slot {
     /// Bytes of all data, once the last fragment was there.
     end: Option<u32>,
     header_len: u32,
+    /// What its first fragment says of its flow.
+    first: First,
     refused: Option<Malformed>,
 }
 
@@ -70,6 +72,9 @@ struct Part {
 impl FragmentTracker {
     /// Datagrams that are followed at a time.
     pub const DATAGRAMS: usize = 1024;
+
+    /// A source has one part in so many of the datagrams, at most, where there is no room for all. Of IPv6 a source is a prefix of 64 bits.
+    pub const SHARES: usize = 8;
 
     /// Fragments of one datagram, at most: 64 KiB in pieces of 1 KiB.
     pub const FRAGMENTS: usize = 64;
@@ -100,23 +105,40 @@ impl FragmentTracker {
         }
     }
 
-    /// Takes the next fragment, of a packet that is well-formed so far and arrived at `time_ns`: why it is refused, if
-    /// it is. O([`FragmentTracker::FRAGMENTS`]), and O([`FragmentTracker::DATAGRAMS`]) where the oldest is forgotten.
+    /// As [`FragmentTracker::follow`], for who asks of no flow: why the fragment is refused, if it is.
     pub fn check(&mut self, fragment: &Fragment, time_ns: u64) -> Option<Malformed> {
+        self.follow(fragment, &Headers::default(), time_ns).err()
+    }
+
+    /// Takes the next fragment, of a packet that is well-formed so far and arrived at `time_ns`; these are its headers. What the first
+    /// of its datagram says of their flow; `None` of a first one. O([`FragmentTracker::FRAGMENTS`]), and
+    /// O([`FragmentTracker::DATAGRAMS`]) where another is forgotten.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn follow(
+        &mut self,
+        fragment: &Fragment,
+        headers: &Headers,
+        time_ns: u64,
+    ) -> Result<Option<First>, Malformed> {
         // As stamps do, which are what functions step by.
         self.now_ns = self.now_ns.max(time_ns);
         if fragment.is_nested {
-            return Some(Malformed::FragmentNested);
+            return Err(Malformed::FragmentNested);
         }
         if fragment.len == 0 || (fragment.has_more && !fragment.len.is_multiple_of(8)) {
-            return Some(Malformed::FragmentLength);
+            return Err(Malformed::FragmentLength);
         }
         match self.find(&fragment.datagram) {
-            Some(place) => self.go_on(place, fragment),
-            None if fragment.offset > 0 => Some(Malformed::FragmentWithoutFirst),
+            Some(place) => {
+                let first = self.slots[place].first;
+                self.go_on(place, fragment).map_or(Ok(Some(first)), Err)
+            }
+            None if fragment.offset > 0 => Err(Malformed::FragmentWithoutFirst),
             None => {
-                self.begin(fragment);
-                None
+                self.begin(fragment, First::of(headers));
+                Ok(None)
             }
         }
     }
@@ -136,11 +158,9 @@ impl FragmentTracker {
         self.free.push(place);
     }
 
-    fn begin(&mut self, fragment: &Fragment) {
+    fn begin(&mut self, fragment: &Fragment, first: First) {
         if self.free.is_empty() {
-            // All slots are taken; datagrams began in the order in which they die.
-            let oldest = (0..self.slots.len()).min_by_key(|place| self.slots[*place].number);
-            oldest.into_iter().for_each(|oldest| self.forget(oldest));
+            self.make_room(source(&fragment.datagram.src));
         }
         let Some(place) = self.free.pop() else { return };
         self.places.insert(fragment.datagram, place);
@@ -152,10 +172,27 @@ impl FragmentTracker {
             bytes: fragment.len,
             end: None,
             header_len: fragment.header_len,
+            first,
             refused: None,
         };
         self.parts[place * self.fragments] = Part { begin: 0, end: fragment.end() };
         self.begun += 1;
+    }
+
+    /// All slots are taken. One source alone, whatever it sends, takes no other's slot once it has its share.
+    fn make_room(&mut self, of: [u8; 8]) {
+        let (mut oldest, mut own, mut own_oldest) = (0, 0, None);
+        for (place, slot) in self.slots.iter().enumerate() {
+            // Datagrams began in the order in which they die.
+            oldest = if slot.number < self.slots[oldest].number { place } else { oldest };
+            if source(&slot.datagram.src) == of {
+                own += 1;
+                let is_older = own_oldest.is_none_or(|before: usize| slot.number < self.slots[before].number);
+                own_oldest = if is_older { Some(place) } else { own_oldest };
+            }
+        }
+        let has_share = own >= (self.slots.len() / FragmentTracker::SHARES).max(1);
+        self.forget(own_oldest.filter(|_| has_share).unwrap_or(oldest));
     }
 
     fn go_on(&mut self, place: usize, fragment: &Fragment) -> Option<Malformed> {
@@ -184,6 +221,16 @@ impl FragmentTracker {
         }
         None
     }
+}
+
+/// Who sends from an address, as far as one sender can choose it.
+fn source(address: &Addr) -> [u8; 8] {
+    let mut source = [0; 8];
+    match address.to_v4() {
+        Some(octets) => source[4..].copy_from_slice(&octets),
+        None => source.copy_from_slice(&address.0[..8]),
+    }
+    source
 }
 
 /// Bytes of a datagram, as its length field counts them, at most.

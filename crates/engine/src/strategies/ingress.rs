@@ -1,7 +1,7 @@
 //! Where packets enter, in order of arrival, ahead of the cores.
 
-use io::Frame;
-use wire::{Headers, LinkType, Malformed};
+use io::{Followed, Frame, Port};
+use wire::{First, Headers, LinkType, Malformed};
 
 use crate::chain::Chain;
 use crate::path::checks::{Checks, Fragments};
@@ -27,6 +27,15 @@ struct Checking {
     tracker: Option<FragmentTracker>,
 }
 
+/// What is found out of a packet, which its core has to be told.
+enum Found {
+    Nothing,
+    /// Why it is refused.
+    Refused(Malformed),
+    /// It is a later fragment; this is what its first says.
+    Follows(First),
+}
+
 impl Ingress {
     /// Ahead of a dispatcher, in a chain of which all cores have a part. Takes all memory that it will need.
     pub fn new(chain: &Chain, dispatcher: &dyn Dispatcher) -> Ingress {
@@ -37,7 +46,7 @@ impl Ingress {
     /// For a chain whose cores are told of packets that others get, or are not.
     pub(crate) fn telling(chain: &Chain, tells: bool) -> Ingress {
         let checks = chain.checks();
-        let tracker = (checks.fragments == Fragments::Track).then(FragmentTracker::new);
+        let tracker = checks.tracks_fragments().then(FragmentTracker::new);
         let checking = Checking { checks, tells, tracker };
         Ingress { checking, is_read: true, headers: Box::new([Headers::default(); BATCH_PACKETS]) }
     }
@@ -57,7 +66,8 @@ impl Ingress {
     }
 
     /// The headers of the next packets, at most [`BATCH_PACKETS`](crate::BATCH_PACKETS). In each frame it notes why the
-    /// packet is refused for a reason that its core cannot find. `bytes` says where `source` has the bytes of a frame.
+    /// packet is refused for a reason that its core cannot find, or that it is a later fragment whose flow is known. `bytes` says where
+    /// `source` has the bytes of a frame; `put` puts before them what the first fragment says ([`io::Followed`]), if there is room.
     ///
     /// Checked are those packets alone that other cores are told of; what else may be wrong a packet's core finds. Where
     /// nobody looks at headers, these are of no packet. The frames' stamps never run back.
@@ -68,18 +78,27 @@ impl Ingress {
     pub fn batch<S: ?Sized>(
         &mut self,
         frames: &mut [Frame],
-        source: &S,
+        source: &mut S,
         bytes: impl for<'a> Fn(&'a S, &'a Frame) -> &'a [u8],
+        put: impl Fn(&mut S, &mut Frame, &First) -> bool,
     ) -> &[Headers] {
         let Ingress { checking, is_read, headers } = self;
         let headers = &mut headers[..frames.len()];
         if *is_read || checking.is_needed() {
-            checking.checks.parse_batch(frames, headers, |frame| bytes(source, frame));
+            checking.checks.parse_batch(frames, headers, |frame| bytes(&*source, frame));
         }
         if checking.is_needed() {
             for (headers, frame) in headers.iter_mut().zip(frames) {
-                let refused = checking.check(bytes(source, frame), frame.stamp.time_ns, headers);
-                frame.note = frame.note.with_refused(refused);
+                match checking.check(bytes(&*source, frame), frame.stamp.time_ns, headers) {
+                    Found::Nothing => {}
+                    Found::Refused(why) => frame.note = frame.note.with_refused(Some(why)),
+                    Found::Follows(first) => {
+                        if put(source, frame, &first) {
+                            frame.note = frame.note.followed();
+                            headers.follow(&first);
+                        }
+                    }
+                }
             }
         }
         headers
@@ -104,9 +123,21 @@ impl Ingress {
     ) -> (Headers, Option<Malformed>) {
         let mut headers = Headers::default();
         self.checking.checks.parse_into(link, frame, wire_len, &mut headers);
-        let refused = self.checking.check(frame, time_ns, &mut headers);
-        (headers, refused)
+        match self.checking.check(frame, time_ns, &mut headers) {
+            Found::Refused(why) => (headers, Some(why)),
+            Found::Nothing => (headers, None),
+            Found::Follows(first) => {
+                headers.follow(&first);
+                (headers, None)
+            }
+        }
     }
+}
+
+/// Puts what a first fragment says before a later one, which the port holds.
+pub(crate) fn put_first<P: Port + ?Sized>(port: &mut P, frame: &mut Frame, first: &First) -> bool {
+    let start = frame.data().start;
+    Followed::write(first, port.buffer_mut(frame), start)
 }
 
 impl Checking {
@@ -115,18 +146,23 @@ impl Checking {
         self.tracker.is_some() || self.tells && self.checks.is_needed()
     }
 
-    /// Checks a packet whose headers are parsed: why it is refused for a reason that its core cannot find.
-    fn check(&mut self, frame: &[u8], time_ns: u64, headers: &mut Headers) -> Option<Malformed> {
+    /// Checks a packet whose headers are parsed: what its core cannot find.
+    fn check(&mut self, frame: &[u8], time_ns: u64, headers: &mut Headers) -> Found {
         if !self.tells && !headers.is_fragment() {
-            return None;
+            return Found::Nothing;
         }
         self.checks.refuse(None, headers);
         self.checks.verify(frame, headers);
-        let tracker = self.tracker.as_mut()?;
         // What is malformed by itself nobody puts together with others.
         let fragment = wire::fragment(frame, headers);
-        let refused = fragment.and_then(|fragment| tracker.check(&fragment, time_ns));
-        self.checks.refuse(refused, headers);
-        refused
+        let (Some(tracker), Some(fragment)) = (&mut self.tracker, fragment) else { return Found::Nothing };
+        match tracker.follow(&fragment, headers, time_ns) {
+            Err(why) => {
+                self.checks.refuse(Some(why), headers);
+                Found::Refused(why)
+            }
+            Ok(Some(first)) if self.checks.fragments == Fragments::Follow => Found::Follows(first),
+            Ok(_) => Found::Nothing,
+        }
     }
 }

@@ -18,7 +18,6 @@ use wire::{Headers, Stamp};
 
 use crate::chain::Chain;
 use crate::chain::keeping::{Entries, Keeping, Spread};
-use crate::path::checks::Fragments;
 use crate::path::core::ChainCore;
 use crate::path::moves::Counter;
 use crate::path::parcel::ShardsHere;
@@ -448,7 +447,7 @@ impl Plan {
                 Err(NoOwnPorts::Strategy { strategy })
             }
             () if self.has_one_queue() && self.egress == Egress::Ordered => Err(NoOwnPorts::Ordered),
-            () if chain.checks().fragments == Fragments::Track => Err(NoOwnPorts::Fragments),
+            () if chain.checks().tracks_fragments() => Err(NoOwnPorts::Fragments),
             () if chain.spreads_by_fixed_ends() && !self.has_one_queue() => Err(NoOwnPorts::FixedEnds),
             () => {
                 let rebalancing = self.rebalancing.filter(|rebalancing| rebalancing.every != Every::Never);

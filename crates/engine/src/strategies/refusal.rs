@@ -224,7 +224,7 @@ pub enum NoOwnPorts {
     )]
     Ordered,
     /// One thread has to see all fragments of a datagram.
-    #[error("with `fragments = \"track\"` one thread follows all datagrams")]
+    #[error("with `fragments = \"track\"` or `\"follow\"` one thread follows all datagrams")]
     Fragments,
     /// A card and a program before ports know addresses, and not which inside end one of them stands for.
     #[error(

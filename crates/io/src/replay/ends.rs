@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use memory::LINE_BYTES;
 use ring::{Producer, ring};
-use wire::{RanBack, Stamper};
+use wire::{First, RanBack, Stamper};
 
 use super::arena::{Arena, Taker};
 use super::collector::{Collector, Order};
 use crate::capture::{MAX_PACKET_BYTES, Record};
 use crate::receive::Receive;
 use crate::simulation::give_turn;
-use crate::{Closed, Done, Fate, Foreign, Frame, Note, Port, Queue, Received, Reference, Waiting};
+use crate::{Closed, Done, Fate, Followed, Foreign, Frame, Note, Port, Queue, Received, Reference, Waiting};
 
 /// Bytes of all frames between feeder and collector.
 const ARENA_BYTES: usize = 8 << 20;
@@ -178,6 +178,12 @@ impl Feeder {
     pub fn refer(&mut self, frame: &mut Frame, reference: Reference) {
         let start = frame.place.data().start;
         reference.write(self.arena.buffer_mut(&mut frame.place), start);
+    }
+
+    /// Puts what its first fragment says before a packet that was just taken in: see [`Followed`].
+    pub fn follow(&mut self, frame: &mut Frame, first: &First) -> bool {
+        let start = frame.place.data().start;
+        Followed::write(first, self.arena.buffer_mut(&mut frame.place), start)
     }
 
     /// How far the packets' times ran back.

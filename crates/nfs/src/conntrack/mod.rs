@@ -76,7 +76,8 @@ use part::{Other, Part};
 ///   unknown connection is `unrelated-error`. A router's error is followed over IPv4 in a chain with `nat`, if it comes from outside
 ///   for a host inside that talks to one outside: only there it comes to the core of the connection. All other errors of
 ///   routers, and those whose quote cannot be read, pass untouched; so do all other ICMP messages, such as neighbour discovery.
-/// - Later fragments, and what is not IP: forwarded untouched. A first fragment of TCP counts as a segment of
+/// - Later fragments: with `fragments = "follow"` in the chain file they pass as packets of their first's connection, which they do not move
+///   on; one whose connection is not known is `no-connection`. Elsewhere they are forwarded untouched, as is what is not IP. A first fragment of TCP counts as a segment of
 ///   any length that the receiver's window allows (Linux reassembles before it tracks).
 /// - Full table: see the option `when_full`; by default new connections are dropped, as a firewall
 ///   fails closed. Connections that exist go on.
@@ -275,6 +276,10 @@ impl Conntrack {
         let (from_low, may_begin) = (meta.is_from_low(), self.may_begin(meta));
         let followed = match flow {
             Some(state) => self.settings.follow_other(state, other, from_low, may_begin, now_ms),
+            // The first passed without a connection, as there was no room for one.
+            None if other.part == Part::Later && self.settings.options.when_full == PassOrDrop::Pass => {
+                Ok(())
+            }
             None if !may_begin && other.part != Part::Error => Err(reason::FROM_OUTSIDE),
             None => self.settings.open_other(other, from_low, now_ms).map(|state| {
                 cx.count(event::OPENED);

@@ -18,6 +18,7 @@ impl Settings {
         match other.part {
             Part::Reply => return Err(reason::NO_REQUEST),
             Part::Error => return Err(reason::UNRELATED),
+            Part::Later => return Err(reason::NO_CONNECTION),
             Part::Any | Part::Request => {}
         }
         let mut state = State::open_other(from_low);
@@ -38,6 +39,11 @@ impl Settings {
     ) -> Result<(), u8> {
         let side = state.side(from_low);
         match part {
+            // Its first has moved the connection on.
+            Part::Later => {
+                state.count_down(now_ms);
+                return Ok(());
+            }
             // RFC 5927: anyone can send errors, so they do not let a connection live longer.
             Part::Error => {
                 state.count_down(now_ms);

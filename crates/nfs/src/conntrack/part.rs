@@ -14,6 +14,8 @@ pub(super) enum Part {
     Reply = 3,
     /// An ICMP error about a packet of the connection.
     Error = 4,
+    /// A later fragment that goes by its first, of any protocol, TCP too.
+    Later = 5,
 }
 
 /// A packet that is not TCP, as a connection sees it.

@@ -60,11 +60,11 @@ impl Meta {
         }
     }
 
-    /// The fields of a packet that is not TCP. An ICMP error is a packet of the connection that it is about. `None`: of no
+    /// The fields of a packet that is not TCP with its header here. An ICMP error is a packet of the connection that it is about. `None`: of no
     /// connection that can be known.
     #[inline(never)]
     fn of_other(headers: &Headers) -> Option<Meta> {
-        if !headers.has_transport() {
+        if !headers.has_flow() {
             return None;
         }
         let quoted;
@@ -78,6 +78,7 @@ impl Meta {
             },
             _ => (headers, Part::Any),
         };
+        let part = if headers.is_followed() && part != Part::Error { Part::Later } else { part };
         let Meta { src, dst, src_port, dst_port, tcp_flags, shape, .. } = Meta::of_ip(headers);
         Some(Meta {
             src,
@@ -94,7 +95,7 @@ impl Meta {
         })
     }
 
-    /// What it is if it is not TCP: there is no offer, and yet a scale.
+    /// What it is if it is not TCP, or a later fragment: there is no offer, and yet a scale.
     #[inline(always)]
     pub(super) fn other(&self) -> Option<Other> {
         let part = match (self.shape & Shape::SCALE.union(Shape::SCALE_OFFERED)).bits() {
@@ -102,6 +103,7 @@ impl Meta {
             1 => Part::Any,
             2 => Part::Request,
             3 => Part::Reply,
+            5 => Part::Later,
             _ => Part::Error,
         };
         Some(Other { protocol: self.window as u8, part })
@@ -120,7 +122,7 @@ impl Meta {
     pub(crate) fn of_ip(headers: &Headers) -> Meta {
         let mut shape = Shape::empty();
         shape.set(Shape::FROM_LOW, Connection::is_from_low(headers));
-        shape.set(Shape::FIRST_FRAGMENT, headers.marks.contains(Marks::FIRST_FRAGMENT));
+        shape.set(Shape::FIRST_FRAGMENT, headers.is_first_fragment());
         if headers.tcp_flags & tcp_flags::SYN != 0 {
             shape.set(Shape::SACK_PERMITTED, headers.marks.contains(Marks::SACK_PERMITTED));
             shape.set_scale(headers.window_scale());

@@ -1,7 +1,7 @@
 //! What is read of a packet.
 
 use nf::Connection;
-use wire::{Addr, Fields, Headers, IcmpPorts, Marks, protocol, tcp_flags};
+use wire::{Addr, Fields, Headers, IcmpPorts, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 use super::rule::{Judged, States};
@@ -17,7 +17,7 @@ pub struct Meta {
     /// sender, which may be a router; over IPv6 the sender is the end that it comes from.
     pub(super) packet: conntrack::Meta,
     pub(super) protocol: u8,
-    /// [`FLOW`], [`LATER_FRAGMENT`], [`ERROR`] or [`UNTRACKED`].
+    /// [`FLOW`], [`LATER_FRAGMENT`], [`ERROR`], [`UNTRACKED`] or [`FOLLOWED`].
     pub(super) kind: u8,
 }
 
@@ -25,12 +25,14 @@ const _: () = assert!(size_of::<Meta>() == 56);
 
 /// A packet of a connection.
 pub(super) const FLOW: u8 = 0;
-/// A later fragment.
+/// A later fragment without ports.
 pub(super) const LATER_FRAGMENT: u8 = 1;
 /// An ICMP error about a packet whose connection can be looked up.
 pub(super) const ERROR: u8 = 2;
 /// An ICMP message that is of no connection, or whose connection cannot be looked up.
 pub(super) const UNTRACKED: u8 = 3;
+/// A later fragment of a connection, with the ports of its first.
+pub(super) const FOLLOWED: u8 = 4;
 
 const ECHO_REQUEST_V6: u8 = 128;
 const ECHO_REPLY_V6: u8 = 129;
@@ -48,11 +50,14 @@ impl Meta {
         if matches!(headers.protocol, protocol::ICMP | protocol::ICMPV6) {
             return Some(Meta::of_icmp(headers));
         }
-        let is_later = headers.marks.contains(Marks::LATER_FRAGMENT);
         Some(Meta {
             packet: conntrack::Meta::of_ip(headers),
             protocol: headers.protocol,
-            kind: if is_later { LATER_FRAGMENT } else { FLOW },
+            kind: match (headers.is_lone_fragment(), headers.is_followed()) {
+                (true, _) => LATER_FRAGMENT,
+                (_, true) => FOLLOWED,
+                _ => FLOW,
+            },
         })
     }
 
@@ -66,7 +71,7 @@ impl Meta {
             return Meta { packet, protocol: quoted.protocol, kind: ERROR };
         }
         let kind = match (headers.icmp_ports(), headers.icmp()) {
-            _ if headers.marks.contains(Marks::LATER_FRAGMENT) => LATER_FRAGMENT,
+            _ if headers.is_lone_fragment() => LATER_FRAGMENT,
             (Some(IcmpPorts::Request | IcmpPorts::Reply), _) => FLOW,
             (_, Some(icmp)) if headers.protocol == protocol::ICMPV6 => match icmp.kind {
                 ECHO_REQUEST_V6 | ECHO_REPLY_V6 => FLOW,
@@ -74,6 +79,7 @@ impl Meta {
             },
             _ => UNTRACKED,
         };
+        let kind = if kind == FLOW && headers.is_followed() { FOLLOWED } else { kind };
         Meta { packet: conntrack::Meta::of_ip(headers), protocol: headers.protocol, kind }
     }
 

@@ -109,7 +109,8 @@
 //!   A router's error, such as `packet-too-big`, comes to the core that its addresses ask for, which may be another than has the
 //!   connection; and over IPv6 three addresses matter, and what is read of a packet has room for two. A rule has to accept it by its type, as
 //!   RFC 4890 §4.3.1 advises.
-//! - A later fragment has no ports. It passes if the rules could accept a `new` packet of its protocol between its
+//! - A later fragment is a packet of its first's connection where the chain file says `fragments = "follow"`: it meets the ruling that its
+//!   first met, and the connection stays as it is. Elsewhere it has no ports. It passes if the rules could accept a `new` packet of its protocol between its
 //!   two addresses, in one direction or the other: rules that accept match without ports, types and flags, and rules that drop
 //!   some of these do not match. Without the first fragment, which has ports and is treated like any
 //!   packet, no host makes anything of it (RFC 1858 §2). It leaves no state.
@@ -161,7 +162,7 @@ pub use rule::{Action, FLAGS};
 pub use rules::MEMBERS_MAX;
 pub use state::State;
 
-use meta::{ERROR, FLOW, LATER_FRAGMENT, UNTRACKED};
+use meta::{ERROR, FLOW, FOLLOWED, LATER_FRAGMENT, UNTRACKED};
 use options::Timeouts;
 use rule::States;
 use rules::Rules;
@@ -343,6 +344,7 @@ impl Firewall {
             }
             ERROR if flow.is_some() => return self.judge_apart(meta, States::RELATED, event::RELATED, cx),
             ERROR => return self.judge_apart(meta, States::INVALID, event::INVALID, cx),
+            FOLLOWED => return self.judge_followed(flow.as_mut(), meta, cx),
             UNTRACKED.. => return self.judge_apart(meta, States::UNTRACKED, event::UNTRACKED, cx),
         }
         match self.follow(flow.as_mut(), meta, now_ms) {
@@ -450,11 +452,7 @@ impl Firewall {
     /// one, as rules ask for their type.
     fn judge_known(&self, state: &mut State, meta: &Meta, cx: &mut Cx<'_, Buckets>) -> Verdict {
         state.packets = state.packets.saturating_add(1);
-        let side = state.tracked.side(meta.packet.is_from_low());
-        let (index, of_rules) = match side {
-            Side::Originator if !state.tracked.is_answered() => (OF_NEW, States::NEW),
-            side => (side as usize, States::ESTABLISHED),
-        };
+        let (index, of_rules) = state.asked_of(meta.packet.is_from_low());
         let is_other = state.forget_rulings_of_others(self.rules.number);
         let is_from_outside = meta.packet.is_from_outside();
         let ruling = state.ruling(index, is_from_outside);
@@ -471,6 +469,41 @@ impl Firewall {
         if !meta.is_icmp() && !found.is_on_one() {
             state.set_ruling(index, is_from_outside, found.ruling);
         }
+        found.verdict()
+    }
+
+    /// The verdict for a later fragment whose first has moved its connection on, or found none: that of the first, as far as it can be
+    /// told without flags and sequence numbers.
+    fn judge_followed(&self, flow: Option<&mut State>, meta: &Meta, cx: &mut Cx<'_, Buckets>) -> Verdict {
+        let Some(state) = flow else {
+            // As `follow` says it of a first packet.
+            let is_invalid = meta.protocol == protocol::TCP || meta.is_icmp() && !meta.is_request();
+            let as_of = if is_invalid { States::INVALID } else { States::NEW };
+            let found = self.rules.judge(&meta.judged(as_of), cx.stamp.time_ns, cx.pool);
+            cx.count_rule(Self::ABOUT.events, found.index);
+            return match found.ruling {
+                // There was no room for the connection.
+                Ruling::Accept if !is_invalid => self.when_full.verdict(TABLE_FULL),
+                _ => found.verdict(),
+            };
+        };
+        state.packets = state.packets.saturating_add(1);
+        let is_from_outside = meta.packet.is_from_outside();
+        let (index, of_rules) = state.asked_of(meta.packet.is_from_low());
+        let ruling = match state.rules == self.rules.number {
+            true => state.ruling(index, is_from_outside),
+            false => Ruling::Open,
+        };
+        if ruling != Ruling::Open {
+            return ruling.verdict();
+        }
+        let judged = meta.judged(of_rules);
+        let (now_ns, buckets) = (cx.stamp.time_ns, &mut *cx.pool);
+        let found = match self.asks_for_flags && meta.protocol == protocol::TCP {
+            true => self.rules.judge_later_fragment(&judged.packet, is_from_outside, now_ns, buckets),
+            false => self.rules.judge(&judged, now_ns, buckets),
+        };
+        cx.count_rule(Self::ABOUT.events, found.index);
         found.verdict()
     }
 

@@ -3,7 +3,7 @@
 use nf::Verdict;
 use zerocopy::{Immutable, IntoBytes};
 
-use super::rule::Action;
+use super::rule::{Action, States};
 use crate::conntrack::{self, Side};
 
 /// Index into the firewall's drop reasons.
@@ -98,6 +98,14 @@ fn outside(ruling: usize) -> u8 {
 }
 
 impl State {
+    /// By which ruling a packet goes that comes from the key's low end, or does not, and what it is to rules.
+    pub(super) fn asked_of(&self, from_low: bool) -> (usize, States) {
+        match self.tracked.side(from_low) {
+            Side::Originator if !self.tracked.is_answered() => (OF_NEW, States::NEW),
+            side => (side as usize, States::ESTABLISHED),
+        }
+    }
+
     /// Forgets the rulings if they are those of other rules; says whether it did.
     pub(super) fn forget_rulings_of_others(&mut self, rules: u16) -> bool {
         let is_other = self.rules != rules;

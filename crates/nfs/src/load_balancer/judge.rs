@@ -14,9 +14,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use nf::{Counted, Hearing, Judge, Left, Passage, Ruling};
-use wire::{Addr, Headers, IcmpPorts, Marks, protocol, tcp_flags};
+use wire::{Addr, Headers, IcmpPorts, protocol, tcp_flags};
 
 use crate::ends::{Endpoint, Ends};
+use crate::firsts::Firsts;
 
 mod flows;
 
@@ -35,6 +36,8 @@ pub(super) struct Rules {
     pub(super) open_ns: u64,
     pub(super) closing_ns: u64,
     pub(super) datagrams_ns: u64,
+    /// Whether later fragments come with the ports of their first.
+    pub(super) follows_fragments: bool,
 }
 
 /// A service: those of one address and port come before ranges.
@@ -67,6 +70,7 @@ pub(super) fn judge(rules: Rules, hearing: Hearing) -> Box<dyn Judge> {
     Box::new(BalancerJudge {
         rules,
         shares: hearing.shares,
+        firsts: Firsts::default(),
         flows: BTreeMap::new(),
         turns,
         changed: None,
@@ -78,6 +82,7 @@ struct BalancerJudge {
     rules: Rules,
     /// How many have turns of their own.
     shares: u64,
+    firsts: Firsts,
     flows: BTreeMap<Key, Flow>,
     /// By service and backend: how many flows took their turns.
     turns: Vec<Vec<u64>>,
@@ -89,8 +94,11 @@ struct BalancerJudge {
 impl Judge for BalancerJudge {
     fn packet(&mut self, passage: &Passage<'_>) -> Ruling {
         let mut ruling = Ruling::NONE;
-        let came = wire::parse(passage.link, passage.came, passage.wire_len);
-        let is_flow = matches!(came.protocol, protocol::TCP | protocol::UDP) && came.has_transport();
+        let mut came = wire::parse(passage.link, passage.came, passage.wire_len);
+        if self.rules.follows_fragments {
+            self.firsts.complete(passage.came, &mut came);
+        }
+        let is_flow = matches!(came.protocol, protocol::TCP | protocol::UDP) && came.has_flow();
         let service = self.service((came.dst, came.dst_port), came.protocol).filter(|_| is_flow);
         let heard = match service {
             Some(service) => self.asks_service(service, &came, passage, &mut ruling),
@@ -133,6 +141,32 @@ impl Judge for BalancerJudge {
 }
 
 impl BalancerJudge {
+    /// Whether a fragment is dropped for being the first of several.
+    fn refuses(&self, came: &Headers) -> bool {
+        came.is_first_fragment() && !self.rules.follows_fragments
+    }
+
+    /// A packet leaves as an answer of the service at `vip`.
+    fn is_answer(&self, vip: Option<End>, came: &Headers, passage: &Passage<'_>) -> Result<(), String> {
+        let (addr, port) = vip.ok_or("its sender answers for no service")?;
+        if self.refuses(came) {
+            return fragment_was_dropped(passage);
+        }
+        let bytes = match passage.left {
+            Left::Dropped(_) => return Err("an answer was dropped".into()),
+            Left::Unseen => return Ok(()),
+            Left::Sent(bytes) => bytes,
+        };
+        let sent = sent_as((addr, port), (came.dst, came.dst_port), came, passage, bytes);
+        match (sent.src, sent.src_port, sent.dst, sent.dst_port) == (addr, port, came.dst, came.dst_port) {
+            true => Ok(()),
+            false => Err(format!(
+                "an answer of {addr} port {port} left from {} port {} to {} port {}",
+                sent.src, sent.src_port, sent.dst, sent.dst_port
+            )),
+        }
+    }
+
     /// The place of the service that a packet of this protocol is to.
     fn service(&self, (addr, to_port): End, of: u8) -> Option<usize> {
         let is_it = |service: &&ServiceRule| {
@@ -207,7 +241,7 @@ impl BalancerJudge {
         let (seq, now_ns) = (passage.stamp.seq, passage.stamp.time_ns);
         let opens = opens_tcp(came);
         let known = self.known(key, now_ns);
-        if came.marks.contains(Marks::FIRST_FRAGMENT) {
+        if self.refuses(came) {
             if let Some(flow) = known {
                 self.renew(key, flow, now_ns);
             }
@@ -233,11 +267,13 @@ impl BalancerJudge {
         let stage = Stage::behind(known.map(|flow| flow.stage), came);
         let is_reset = is_tcp_with(came, tcp_flags::RST);
         let with = With::Service(service);
-        let took_turn = !is_reset && (came.protocol != protocol::TCP || opens);
+        let took_turn = !is_reset && (came.protocol != protocol::TCP || opens) && !came.is_followed();
         let mut flow = match known {
             Some(flow) if flow.with == with => flow,
             // With both directions as one flow it may go to another service now, which chooses.
             Some(flow) => Flow { with, backend: None, took_turn, ..flow },
+            // A later fragment opens no flow: its first found no room.
+            None if came.is_followed() => return Ok(()),
             None if is_reset => {
                 self.flows.remove(&key);
                 return Ok(());
@@ -269,6 +305,7 @@ impl BalancerJudge {
         let known = self.known(key, now_ns);
         let opens = (came.protocol != protocol::TCP || opens_tcp(came))
             && !is_tcp_with(came, tcp_flags::RST)
+            && !came.is_followed()
             && self.answers_for(dst, came.protocol).is_some();
         let (is_direct, flow) = match known {
             Some(Flow { with: With::Backend { client }, stage, is_forgotten, .. }) => {
@@ -294,7 +331,7 @@ impl BalancerJudge {
             }
         }
         let vip = self.answers_for(src, came.protocol);
-        let as_services = is_answer(vip, came, passage);
+        let as_services = self.is_answer(vip, came, passage);
         match known.filter(|_| is_direct) {
             Some(known) if vip.is_some() => {
                 ruling.meant = known.made;
@@ -356,7 +393,7 @@ impl BalancerJudge {
             let is_services = as_services.is_some_and(|ends| left_as(ends, passage).is_ok());
             return self.of_direct((key, flow), left_as(ends, passage), is_services, passage);
         }
-        if came.marks.contains(Marks::FIRST_FRAGMENT) {
+        if self.refuses(came) {
             let is_dropped = service.is_some() || vip.is_some();
             return if is_dropped { fragment_was_dropped(passage) } else { Ok(()) };
         }
@@ -436,34 +473,21 @@ fn sent_to(
 ) -> Result<usize, String> {
     let sent = wire::parse(passage.link, bytes, bytes.len() as u32);
     let is_it = |backend: &BackendRule| {
-        sent.dst == backend.addr.unwrap_or(came.dst)
-            && sent.dst_port == backend.port.unwrap_or(came.dst_port)
-            && has_mac(backend, passage, bytes)
+        // A later fragment shows no ports.
+        let is_to_port = came.is_followed() || sent.dst_port == backend.port.unwrap_or(came.dst_port);
+        sent.dst == backend.addr.unwrap_or(came.dst) && is_to_port && has_mac(backend, passage, bytes)
     };
     let to =
         || format!("left for {} port {}, which is no backend of {}", sent.dst, sent.dst_port, rules.name);
     rules.backends.iter().position(is_it).ok_or_else(to)
 }
 
-/// A packet leaves as an answer of the service at `vip`.
-fn is_answer(vip: Option<End>, came: &Headers, passage: &Passage<'_>) -> Result<(), String> {
-    let (addr, port) = vip.ok_or("its sender answers for no service")?;
-    if came.marks.contains(Marks::FIRST_FRAGMENT) {
-        return fragment_was_dropped(passage);
-    }
-    let bytes = match passage.left {
-        Left::Dropped(_) => return Err("an answer was dropped".into()),
-        Left::Unseen => return Ok(()),
-        Left::Sent(bytes) => bytes,
-    };
+/// The headers with which a packet left. A later fragment shows no ports: they are taken to be those that it should have.
+fn sent_as(src: End, dst: End, came: &Headers, passage: &Passage<'_>, bytes: &[u8]) -> Headers {
     let sent = wire::parse(passage.link, bytes, bytes.len() as u32);
-    let is_to_client = (sent.dst, sent.dst_port) == (came.dst, came.dst_port);
-    match (sent.src, sent.src_port) == (addr, port) && is_to_client {
-        true => Ok(()),
-        false => Err(format!(
-            "an answer of {addr} port {port} left from {} port {} to {} port {}",
-            sent.src, sent.src_port, sent.dst, sent.dst_port
-        )),
+    match came.is_followed() {
+        true => Headers { src_port: src.1, dst_port: dst.1, ..sent },
+        false => sent,
     }
 }
 
@@ -474,7 +498,7 @@ fn is_unchanged(came: &Headers, passage: &Passage<'_>) -> Result<(), String> {
         Left::Unseen => return Ok(()),
         Left::Sent(bytes) => bytes,
     };
-    let sent = wire::parse(passage.link, bytes, bytes.len() as u32);
+    let sent = sent_as((came.src, came.src_port), (came.dst, came.dst_port), came, passage, bytes);
     let ends = |headers: &Headers| (headers.src, headers.src_port, headers.dst, headers.dst_port);
     match ends(&sent) == ends(came) {
         true => Ok(()),

@@ -1,7 +1,7 @@
 //! What the balancer reads of a packet and what it keeps of a flow.
 
 use nf::{Connection, FiveTuple, FlowKey, hash_bytes};
-use wire::{Addr, Headers, IcmpPorts, Marks, protocol, tcp_flags};
+use wire::{Addr, Headers, IcmpPorts, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 /// Any number; the same everywhere, so that balancers agree.
@@ -17,7 +17,7 @@ pub struct Meta {
     pub(super) dst_port: u16,
     pub(super) protocol: u8,
     pub(super) tcp_flags: u8,
-    /// [`FIRST_FRAGMENT`], [`OF_CONNECTION`], [`PING`].
+    /// [`FIRST_FRAGMENT`], [`OF_CONNECTION`], [`PING`], [`FOLLOWED`].
     pub(super) marks: u8,
     /// The protocol that an ICMP error quotes, TCP or UDP; 0 for other packets.
     pub(super) about: u8,
@@ -47,6 +47,8 @@ pub(super) const FIRST_FRAGMENT: u8 = 1;
 pub(super) const OF_CONNECTION: u8 = 2;
 /// A ping: an echo request that is no fragment.
 pub(super) const PING: u8 = 4;
+/// A later fragment with the ports of its first.
+pub(super) const FOLLOWED: u8 = 8;
 
 /// [`State::service`] of what a client sends to a backend itself, past every service.
 const NO_SERVICE: u8 = u8::MAX;
@@ -154,8 +156,12 @@ pub(super) fn hash_of_flow(flow: &FiveTuple) -> u64 {
 }
 
 #[inline]
-pub(super) fn first_fragment(headers: &Headers) -> u8 {
-    headers.marks.contains(Marks::FIRST_FRAGMENT).into()
+pub(super) fn fragment_mark(headers: &Headers) -> u8 {
+    match headers {
+        _ if headers.is_followed() => FOLLOWED,
+        _ if headers.is_first_fragment() => FIRST_FRAGMENT,
+        _ => 0,
+    }
 }
 
 impl Meta {
@@ -183,8 +189,8 @@ impl Meta {
             protocol: headers.protocol,
             tcp_flags: 0,
             marks: match Connection::quoted(headers) {
-                Some(_) => OF_CONNECTION | first_fragment(headers),
-                None => first_fragment(headers),
+                Some(_) => OF_CONNECTION | fragment_mark(headers),
+                None => fragment_mark(headers),
             },
             about,
             quoted: headers.ack,
@@ -239,6 +245,12 @@ impl Meta {
         self.marks & FIRST_FRAGMENT != 0
     }
 
+    /// Whether it is a later fragment, of which flags are not known.
+    #[inline]
+    pub(super) fn is_followed(&self) -> bool {
+        self.marks & FOLLOWED != 0
+    }
+
     /// Where the packet went that an error quotes, as [`known`] has it.
     pub(super) fn quoted_destination(&self) -> Addr {
         match self.dst.to_v4() {
@@ -282,13 +294,14 @@ impl Meta {
     /// Whether a flow may begin with this packet.
     #[inline]
     pub(super) fn is_opening(&self) -> bool {
-        self.protocol != protocol::TCP || self.is_tcp_opening()
+        (self.protocol != protocol::TCP || self.is_tcp_opening()) && !self.is_followed()
     }
 
     /// Where the packet leads a flow that was in `phase`, if it was.
     #[inline]
     pub(super) fn next_phase(&self, phase: Option<Phase>) -> Phase {
         match phase {
+            Some(phase) if self.is_followed() => phase,
             _ if self.protocol != protocol::TCP => Phase::Datagrams,
             _ if self.has(tcp_flags::FIN | tcp_flags::RST) => Phase::Closing,
             None => Phase::Opening,

@@ -79,8 +79,8 @@ impl Nat {
     fn refuses_fixed(&self, by_address: bool, meta: &Meta) -> Option<Verdict> {
         match meta.message {
             // Of a fragment nobody knows.
-            Message::Other if meta.is_fragment == 0 => Some(Verdict::Drop(UNTRANSLATED)),
-            _ if meta.is_fragment != 0 && !by_address => Some(Verdict::Drop(FRAGMENT)),
+            Message::Other if !self.refuses(meta.fragment) => Some(Verdict::Drop(UNTRANSLATED)),
+            _ if self.refuses(meta.fragment) && !by_address => Some(Verdict::Drop(FRAGMENT)),
             Message::None if !by_address && !matches!(meta.protocol, protocol::UDP | protocol::TCP) => {
                 Some(self.other_protocols.verdict(UNTRANSLATED))
             }

@@ -20,7 +20,7 @@ impl Nat {
         let is_error = matches!(meta.message, Message::ErrorFromHost | Message::ErrorFromRouter);
         let verdict = match (meta.message, way) {
             (_, Way::Past) => Verdict::Forward,
-            _ if meta.is_fragment != 0 => Verdict::Drop(FRAGMENT),
+            _ if self.refuses(meta.fragment) => Verdict::Drop(FRAGMENT),
             (Message::Other, _) => Verdict::Drop(UNTRANSLATED),
             _ if is_error => self.error(way, flow.as_ref(), meta, cx),
             (Message::Request, Way::Out) => self.outbound(flow, meta, cx),

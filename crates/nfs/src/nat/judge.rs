@@ -22,6 +22,7 @@ use nf::{Counted, FixedEnd, Hearing, Judge, Left, Passage, Ruling};
 use wire::{Addr, Headers, IcmpPorts, Marks, protocol};
 
 use crate::ends::{Endpoint, Ends, sums_are_right};
+use crate::firsts::Firsts;
 use lives::{Key, Life, Lives, Phase, Stage};
 
 /// Drop reasons, by their places in the function's list.
@@ -57,18 +58,22 @@ pub(super) struct Rules {
     pub(super) mss: u16,
     /// How many mappings an inside host may have; 0: any number.
     pub(super) ports_per_host: usize,
+    /// Whether later fragments come with what their first said.
+    pub(super) follows_fragments: bool,
 }
 
 /// A judge of one run.
 pub(super) fn judge(rules: Rules, hearing: Hearing) -> Box<dyn Judge> {
     let counts = Counts::default();
     let (lives, pairs, cut, ahead) = (Lives::default(), BTreeMap::new(), None, Vec::new());
-    Box::new(NatJudge { rules, hearing, lives, pairs, counts, cut, ahead, seq: 0, now_ns: 0 })
+    let firsts = Firsts::default();
+    Box::new(NatJudge { rules, hearing, firsts, lives, pairs, counts, cut, ahead, seq: 0, now_ns: 0 })
 }
 
 struct NatJudge {
     rules: Rules,
     hearing: Hearing,
+    firsts: Firsts,
     lives: Lives,
     /// By inside host: its external address.
     pairs: BTreeMap<[u8; 4], [u8; 4]>,
@@ -128,7 +133,10 @@ enum Way {
 struct Came<'a> {
     kind: Kind,
     way: Way,
+    /// A fragment that cannot be translated by ports.
     is_fragment: bool,
+    /// A later fragment, whose ports are those of its first.
+    is_followed: bool,
     flags: u8,
     /// Protocol of the mapping that it is of.
     protocol: u8,
@@ -160,7 +168,10 @@ impl Judge for NatJudge {
     fn packet(&mut self, passage: &Passage<'_>) -> Ruling {
         (self.seq, self.now_ns) = (passage.stamp.seq, passage.stamp.time_ns);
         let mut ruling = Ruling::NONE;
-        let headers = wire::parse(passage.link, passage.came, passage.wire_len);
+        let mut headers = wire::parse(passage.link, passage.came, passage.wire_len);
+        if self.rules.follows_fragments {
+            self.firsts.complete(passage.came, &mut headers);
+        }
         let Some(came) = self.came(&headers, passage) else { return ruling };
         let judged = self.due(&came, &mut ruling).and_then(|due| {
             if let (Due::Changed { src: Some(_), .. }, Left::Sent(_)) = (due, passage.left) {
@@ -208,7 +219,7 @@ impl Judge for NatJudge {
 
 impl NatJudge {
     /// `None` if the packet is not IPv4, or its ends cannot be read.
-    fn came<'a>(&self, headers: &Headers, passage: &Passage<'a>) -> Option<Came<'a>> {
+    fn came<'a>(&mut self, headers: &Headers, passage: &Passage<'a>) -> Option<Came<'a>> {
         if !headers.marks.contains(Marks::IPV4) {
             return None;
         }
@@ -232,10 +243,12 @@ impl NatJudge {
             (true, false) if !is_inside(to) => Way::Out,
             _ => Way::Past,
         };
-        Some(Came {
+        let mut came = Came {
             kind,
             way,
-            is_fragment: headers.is_fragment(),
+            is_fragment: headers.is_lone_fragment()
+                || headers.is_first_fragment() && !self.rules.follows_fragments,
+            is_followed: headers.is_followed(),
             flags: if headers.is_tcp() { headers.tcp_flags } else { 0 },
             protocol: of,
             src: Endpoint { addr: from, port: headers.src_port },
@@ -246,7 +259,27 @@ impl NatJudge {
                 Left::Sent(bytes) => Ends::of(passage.link, bytes, bytes.len() as u32),
                 _ => None,
             },
-        })
+        };
+        if came.is_followed && !matches!(kind, Kind::Error { .. }) {
+            self.show_ports(&mut came);
+        }
+        Some(came)
+    }
+
+    /// A later fragment shows no ports: where its addresses are those of its mapping, or stay, the ports are taken to be so, too.
+    fn show_ports(&mut self, came: &mut Came<'_>) {
+        let (src, dst) = (came.src, came.dst);
+        (came.ends.src.port, came.ends.dst.port) = (src.port, dst.port);
+        let mapped = self.lives.of_inside((src, came.protocol), self.now_ns).and_then(|life| life.external);
+        let owner = self.lives.of_external((dst, came.protocol), self.now_ns).map(|(owner, _)| owner.0);
+        let fixed_src = self.fixed_end(src, came.protocol, false);
+        let fixed_dst = self.fixed_end(dst, came.protocol, true);
+        let Some(sent) = &mut came.sent else { return };
+        let port = |shown: Endpoint, candidates: [Option<Endpoint>; 3]| {
+            candidates.into_iter().flatten().find(|end| end.addr == shown.addr).map_or(0, |end| end.port)
+        };
+        sent.src.port = port(sent.src, [fixed_src, mapped, Some(src)]);
+        sent.dst.port = port(sent.dst, [fixed_dst, owner, Some(dst)]);
     }
 
     fn due(&mut self, came: &Came<'_>, ruling: &mut Ruling) -> Result<Due, String> {
@@ -318,6 +351,9 @@ impl NatJudge {
     /// A packet that leaves by the mapping of its sender, which is made if need be.
     fn outbound(&mut self, came: &Came<'_>, ruling: &mut Ruling) -> Result<Due, String> {
         let key = (came.src, came.protocol);
+        if came.is_followed {
+            return Ok(self.later_outbound(key, came, ruling));
+        }
         let shown = came.sent.map(|ends| ends.src);
         let refused = match came.left {
             Left::Dropped(reason @ (NO_PORT | TABLE_FULL | HOST_HAS_MOST)) => Some(reason),
@@ -371,6 +407,22 @@ impl NatJudge {
                 }
                 Ok(Due::Changed { src: shown, dst: None })
             }
+        }
+    }
+
+    /// A later fragment that leaves by the mapping that its first found or made; it makes none.
+    fn later_outbound(&mut self, key: Key, came: &Came<'_>, ruling: &mut Ruling) -> Due {
+        let Some(life) = self.lives.of_inside(key, self.now_ns).copied() else { return Due::Drop(FRAGMENT) };
+        if came.left == Left::Dropped(FRAGMENT) {
+            self.cut(key, &format!("a later fragment of {} was dropped, and it has a mapping", came.src));
+            return Due::Drop(FRAGMENT);
+        }
+        self.renew(key, life.phase);
+        ruling.own = life.made;
+        self.counts.packets_out += 1;
+        match life.external {
+            Some(_) => Due::Changed { src: life.external, dst: None },
+            None => Due::Either,
         }
     }
 

@@ -17,9 +17,22 @@ pub struct Meta {
     /// That of the mapping which the packet is of: of an ICMP error, what it quotes.
     pub(super) protocol: u8,
     pub(super) tcp_flags: u8,
-    /// 1 for a fragment, first or later.
-    pub(super) is_fragment: u8,
+    pub(super) fragment: Piece,
     pub(super) message: Message,
+}
+
+/// Which piece of its datagram a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable, TryFromBytes)]
+#[repr(u8)]
+pub(super) enum Piece {
+    /// All of it.
+    Whole,
+    /// The first fragment of several.
+    First,
+    /// A later fragment with what its first said of their flow.
+    Followed,
+    /// A later fragment, without ports.
+    Lone,
 }
 
 /// What an ICMP message is.
@@ -103,7 +116,8 @@ impl State {
     #[inline]
     pub(super) fn follow(&mut self, meta: &Meta) {
         self.packets = self.packets.saturating_add(1);
-        if meta.protocol == protocol::TCP {
+        // Of a later fragment nothing is known that its first did not tell.
+        if meta.protocol == protocol::TCP && meta.fragment != Piece::Followed {
             self.follow_tcp(meta);
         }
     }
@@ -188,6 +202,19 @@ impl Meta {
     #[inline]
     pub(super) fn ends(&self) -> bool {
         self.tcp_flags & (tcp_flags::FIN | tcp_flags::RST) != 0
+    }
+}
+
+impl Piece {
+    /// The piece that these headers are of.
+    #[inline]
+    pub(super) fn of(headers: &Headers) -> Piece {
+        match headers {
+            _ if !headers.is_fragment() => Piece::Whole,
+            _ if headers.is_followed() => Piece::Followed,
+            _ if headers.is_first_fragment() => Piece::First,
+            _ => Piece::Lone,
+        }
     }
 }
 

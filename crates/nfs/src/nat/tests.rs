@@ -14,6 +14,7 @@ use crate::test_util::{function, ms, not_ip, option_error, tcp_v6};
 
 mod checksums;
 mod fixed;
+mod fragments;
 mod hosts;
 mod icmp;
 mod model;

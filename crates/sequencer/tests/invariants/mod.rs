@@ -13,6 +13,8 @@ pub struct Raw {
     pub stamp: Stamp,
     pub is_flush: bool,
     pub refused: u8,
+    /// What a first fragment says, of a later one.
+    pub first: Vec<u8>,
     pub items: Vec<(Stamp, Vec<u8>)>,
     pub packet_offset: usize,
 }
@@ -23,6 +25,8 @@ pub struct Plain {
     pub stamp: Stamp,
     pub is_flush: bool,
     pub refused: u8,
+    /// What a first fragment says, of a later one.
+    pub first: Vec<u8>,
     pub items: Vec<(Stamp, Headers)>,
     pub packet_offset: usize,
 }
@@ -31,7 +35,7 @@ pub struct Plain {
 pub fn plain(bytes: &[u8], mask: u64) -> Option<Plain> {
     let item_len = 8 + mask.count_ones() as usize;
     let form = Form { version: Version::Headers, layout: mask, item_len, table_seed: 0 };
-    let Raw { stamp, is_flush, refused, items, packet_offset } = raw(bytes, form)?;
+    let Raw { stamp, is_flush, refused, first, items, packet_offset } = raw(bytes, form)?;
     let headers = |item: &[u8]| {
         let mut headers = Headers::default();
         let mut packed = item[8..].iter();
@@ -43,7 +47,7 @@ pub fn plain(bytes: &[u8], mask: u64) -> Option<Plain> {
         headers
     };
     let items = items.iter().map(|(stamp, item)| (*stamp, headers(item))).collect();
-    Some(Plain { stamp, is_flush, refused, items, packet_offset })
+    Some(Plain { stamp, is_flush, refused, first, items, packet_offset })
 }
 
 /// Reads `bytes` of either version.
@@ -61,7 +65,7 @@ pub fn raw(bytes: &[u8], form: Form) -> Option<Raw> {
     let is_flush = flags? == 1;
     let refused = flags? as u8 >> 1;
     // Reasons that other packets make, and only of a packet.
-    let is_told = matches!(refused, 0 | 11 | 19..=22 | 24..=30) && (refused == 0 || flags? & 1 == 0);
+    let is_told = matches!(refused, 0 | 11 | 19..=22 | 24..=30 | 127) && (refused == 0 || flags? & 1 == 0);
     let number = if form.version == Version::Headers { 1 } else { 2 };
     let is_known = magic? == 0x504c_4849 && version? == number && is_told;
     let (seq, time_ns, layout) = (big_endian(8, 8)?, big_endian(16, 8)?, big_endian(24, 8)?);
@@ -76,7 +80,13 @@ pub fn raw(bytes: &[u8], form: Form) -> Option<Raw> {
     if number == 2 && big_endian(40, 8)? != form.table_seed {
         return None;
     }
-    let packet_offset = ring + ring_items as usize * item_len;
+    let behind_ring = ring + ring_items as usize * item_len;
+    let first_len = if refused == 127 { 16 } else { 0 };
+    let mut first = bytes.get(behind_ring..behind_ring + first_len)?.to_vec();
+    // Of the shape half a byte counts, and nothing behind it.
+    first.iter_mut().skip(13).zip([0x0f, 0, 0]).for_each(|(byte, counts)| *byte &= counts);
+    let refused = if refused == 127 { 0 } else { refused };
+    let packet_offset = behind_ring + first_len;
     let packet = bytes.get(packet_offset..)?;
     let has_slots = ring_items > 0;
     let is_placed = count <= ring_items
@@ -94,7 +104,7 @@ pub fn raw(bytes: &[u8], form: Form) -> Option<Raw> {
     let items: Vec<_> = (0..count).map(item).collect();
     let stamp = Stamp { seq, time_ns };
     let times: Vec<_> = items.iter().map(|(stamp, _)| stamp.time_ns).chain([time_ns]).collect();
-    times.is_sorted().then_some(Raw { stamp, is_flush, refused, items, packet_offset })
+    times.is_sorted().then_some(Raw { stamp, is_flush, refused, first, items, packet_offset })
 }
 
 /// The crate takes what the plain reader takes and reads the same in it, from every item on.
@@ -109,6 +119,7 @@ pub fn check_bytes(bytes: &[u8], layout: &ItemLayout) -> Result<(), String> {
         stamp: history.stamp(),
         is_flush: history.is_flush(),
         refused: history.refused().map_or(0, |reason| reason as u8),
+        first: history.first().map_or(Vec::new(), |first| first.to_bytes().to_vec()),
         items: history.items().collect(),
         packet_offset: history.packet_offset(),
     };
@@ -142,6 +153,7 @@ pub fn check_items<L: Layout>(bytes: &[u8], layout: &L) -> Result<(), String> {
         stamp: history.stamp(),
         is_flush: history.is_flush(),
         refused: history.refused().map_or(0, |reason| reason as u8),
+        first: history.first().map_or(Vec::new(), |first| first.to_bytes().to_vec()),
         items: (0..history.count()).map(item).collect(),
         packet_offset: history.packet_offset(),
     };

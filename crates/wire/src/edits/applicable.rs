@@ -26,7 +26,8 @@ impl Edits {
             taken.set(Fields::DST_ADDR, self.dst.to_v4().is_some() == is_v4);
         }
         let has_ports = match headers.protocol {
-            protocol::TCP | protocol::UDP | protocol::DCCP => headers.has_transport(),
+            // Those of a later fragment are written nowhere, and headers have them if they are known.
+            protocol::TCP | protocol::UDP | protocol::DCCP => headers.has_flow(),
             // Its CRC covers the whole message: to mend it, the message's length must be known.
             protocol::SCTP => headers.has_transport() && !headers.is_fragment() && headers.l3_len < u16::MAX,
             _ => false,

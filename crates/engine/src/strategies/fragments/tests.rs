@@ -298,3 +298,73 @@ fn trackers_that_see_a_part_each_judge_otherwise() {
     let split: Vec<_> = train.iter().map(|part| of_cores[core_of(part)].check(part, 0)).collect();
     assert_ne!(split, check_all(&train));
 }
+
+/// What the first fragment said comes with each later one, in whatever order these come.
+#[test]
+fn later_fragments_get_what_their_first_said() {
+    let headers = |port: u16| Headers {
+        src_port: port,
+        dst_port: 53,
+        protocol: 17,
+        marks: wire::Marks::IPV4 | wire::Marks::FIRST_FRAGMENT,
+        ..Headers::default()
+    };
+    let later = Headers { marks: wire::Marks::IPV4 | wire::Marks::LATER_FRAGMENT, ..Headers::default() };
+    let mut tracker = FragmentTracker::new();
+    for (id, port) in [(1, 4_000), (2, 5_000)] {
+        assert_eq!(tracker.follow(&part(id, 0, 24, true), &headers(port), 0), Ok(None));
+    }
+    for (id, port, begin, has_more) in
+        [(2, 5_000, 48, false), (1, 4_000, 24, true), (2, 5_000, 24, true), (1, 4_000, 48, false)]
+    {
+        let first = tracker.follow(&part(id, begin, begin + 24, has_more), &later, 0).expect("it fits");
+        let mut followed = later;
+        followed.follow(&first.expect("its first came"));
+        assert!(followed.is_followed());
+        assert_eq!((followed.src_port, followed.dst_port), (port, 53));
+    }
+    // Both are whole, and forgotten.
+    assert_eq!(tracker.follow(&part(1, 72, 80, false), &later, 0), Err(WithoutFirst));
+}
+
+/// The flood: first fragments of a datagram each. `sources` of them are in turn.
+fn flood(tracker: &mut FragmentTracker, firsts: u32, sources: u32) {
+    for number in 0..firsts {
+        let [a, b, c, d] = (number % sources).to_be_bytes();
+        let datagram = Datagram {
+            src: Addr::v4([192 | a, b, c, d]),
+            dst: Addr::v4([10, 0, 0, 2]),
+            id: number,
+            protocol: 17,
+        };
+        let first = Fragment { datagram, ..more(0, 24) };
+        assert_eq!(tracker.check(&first, 0), None);
+    }
+}
+
+/// Between two fragments of a datagram come 100,000 datagrams of one source: others' go on.
+#[test]
+fn one_source_that_floods_keeps_nobody_else_out() {
+    let mut tracker = FragmentTracker::new();
+    flood(&mut tracker, 2_000, 1);
+    for id in 0..100 {
+        assert_eq!(tracker.check(&part(id, 0, 24, true), 0), None, "there is room for each");
+    }
+    flood(&mut tracker, 100_000, 1);
+    for id in 0..100 {
+        assert_eq!(tracker.check(&part(id, 24, 48, false), 0), None, "{id}");
+    }
+}
+
+/// Where each datagram of the flood has another source, those go on whose fragments come within as many first fragments as there are
+/// places; slower ones are lost.
+#[test]
+fn a_flood_of_many_sources_leaves_the_quick_ones() {
+    let mut tracker = FragmentTracker::new();
+    flood(&mut tracker, 5_000, u32::MAX);
+    for (between, becomes) in [(1_000, None), (1_024, Some(WithoutFirst))] {
+        assert_eq!(tracker.check(&more(0, 24), 0), None);
+        flood(&mut tracker, between, u32::MAX);
+        assert_eq!(tracker.check(&last(24, 48), 0), becomes, "{between}");
+    }
+}

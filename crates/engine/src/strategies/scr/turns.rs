@@ -150,13 +150,14 @@ impl Taking {
             received
         };
         port.fetch(&mut frames[begin..]);
-        let taken = &frames[begin..];
+        let taken = &mut frames[begin..];
         let Some(first) = taken.first() else { return received };
         self.taken = Some((taken.len(), first.stamp.seq));
         checks.parse_batch(taken, &mut headers[..], |frame| port.bytes(frame));
         if checks.is_needed() {
-            for (frame, headers) in taken.iter().zip(&mut **headers) {
+            for (frame, headers) in taken.iter_mut().zip(&mut **headers) {
                 checks.refuse(frame.note.refused(), headers);
+                checks.follow(port, frame, headers);
                 checks.verify(port.bytes(frame), headers);
             }
         }

@@ -55,6 +55,8 @@ impl Stage {
     /// That of a flow to a service behind a packet.
     pub(super) fn behind(known: Option<Stage>, came: &Headers) -> Stage {
         match known {
+            // A later fragment has no flags.
+            Some(stage) if came.is_followed() => stage,
             _ if came.protocol != protocol::TCP => Stage::Datagrams,
             _ if is_tcp_with(came, tcp_flags::FIN | tcp_flags::RST) => Stage::Closing,
             None => Stage::Opening,

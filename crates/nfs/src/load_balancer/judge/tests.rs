@@ -85,6 +85,7 @@ impl Rig {
             open_ns: 900 * SECOND,
             closing_ns: 120 * SECOND,
             datagrams_ns: 300 * SECOND,
+            follows_fragments: false,
         };
         Rig(
             judge(

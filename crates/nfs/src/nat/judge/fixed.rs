@@ -57,6 +57,15 @@ impl NatJudge {
         Some(Becomes { end: Endpoint { addr: to.addr.to_v4()?, port }, is_whole: to.port.is_none() })
     }
 
+    /// What an end becomes that is fixed, on the way in or out.
+    pub(super) fn fixed_end(&self, end: Endpoint, of: u8, inward: bool) -> Option<Endpoint> {
+        let becomes = self.becomes(end, of, end.port, |fixed| match inward {
+            true => (fixed.external, fixed.inside),
+            false => (fixed.inside, fixed.external),
+        });
+        becomes.map(|becomes| becomes.end)
+    }
+
     /// `None`: neither end is fixed.
     pub(super) fn of_fixed(&mut self, came: &Came<'_>, ruling: &mut Ruling) -> Option<Result<Due, String>> {
         if self.rules.fixed.is_empty() || came.way == Way::Past {

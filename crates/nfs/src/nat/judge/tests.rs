@@ -58,6 +58,7 @@ impl Rig {
             fixed,
             mss,
             ports_per_host,
+            follows_fragments: false,
         };
         let hearing =
             Hearing { is_divided: false, shares: 1, spreads_by_port: false, evicts: false, in_flight: 0 };

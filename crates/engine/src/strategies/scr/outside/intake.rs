@@ -17,7 +17,7 @@ use std::sync::Arc;
 use io::{Closed, EngineDrop, Fate, Frame, Port, Received};
 use recovery::Arrival;
 use sequencer::{History, Layout, Receiver, Rejected, Version, time_ns};
-use wire::{LinkType, Malformed, Stamp};
+use wire::{First, LinkType, Malformed, Stamp};
 
 use crate::chain::Chain;
 use crate::path::batch::Batch;
@@ -26,6 +26,7 @@ use crate::path::core::ChainCore;
 use crate::path::laps::Laps;
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::receive::{ExternalEnd, HistoryCounters, Intake, IntakeCounters, IntakeEnd};
+use crate::strategies::ingress::put_first;
 use crate::strategies::scr::outside::items::HistoryItems;
 use crate::strategies::scr::outside::lane::Lane;
 use crate::strategies::scr::outside::line::Line;
@@ -245,12 +246,12 @@ impl External {
             }
             Look::Unanswered => self.give_back(frame, EngineDrop::NotTaken),
             Look::Overtaken(own) => {
-                strip(&mut frame, own, self.origin);
+                strip(port, &mut frame, own, self.origin);
                 self.counters.overtaken += 1;
                 self.give_back(frame, EngineDrop::Overtaken);
             }
             Look::Own { own, at } => {
-                strip(&mut frame, own, self.origin);
+                strip(port, &mut frame, own, self.origin);
                 match at {
                     Some(at) => batch.frames[at] = frame,
                     None => self.waiting.push_back(frame),
@@ -294,11 +295,11 @@ impl External {
         let end = first + count as u64 + u64::from(own.is_some());
         let headers = match own {
             // Its own item is needed for the log, or to be stepped.
-            Some(Own { stamp, link, offset, refused })
+            Some(Own { stamp, link, offset, refused, first })
                 if matches!(steps, OnLoss::Recover(_)) || answered.is_none() || lane.is_some() =>
             {
                 let wire_len = frame.wire_len - offset as u32;
-                let headers = checks.headers(link, &bytes[offset..], wire_len, refused);
+                let headers = checks.headers(link, &bytes[offset..], wire_len, refused, first);
                 items.write(&headers, stamp.time_ns, own_item);
                 Some(headers)
             }
@@ -465,21 +466,30 @@ struct Own {
     offset: usize,
     /// Why the sequencer refused it.
     refused: Option<Malformed>,
+    /// What its first fragment says, if that is known.
+    first: Option<First>,
 }
 
 impl Own {
     fn of(history: &History<'_, HistoryItems>) -> Own {
         let (stamp, link) = (history.stamp(), history.link());
-        Own { stamp, link, offset: history.packet_offset(), refused: history.refused() }
+        let (offset, refused, first) = (history.packet_offset(), history.refused(), history.first());
+        Own { stamp, link, offset, refused, first }
     }
 }
 
 /// Leaves the packet, as the sequencer got it.
-fn strip(frame: &mut Frame, Own { stamp, link, offset, refused }: Own, origin: Stamp) {
+fn strip(port: &mut dyn Port, frame: &mut Frame, own: Own, origin: Stamp) {
+    let Own { stamp, link, offset, refused, first } = own;
     let data = frame.data();
     frame.set_data(data.start + offset..data.end);
     (frame.stamp, frame.link) = (since(origin, stamp), link);
     frame.note = frame.note.with_refused(refused);
+    if let Some(first) = first
+        && put_first(port, frame, &first)
+    {
+        frame.note = frame.note.followed();
+    }
 }
 
 #[inline]

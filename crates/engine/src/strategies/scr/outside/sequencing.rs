@@ -98,7 +98,7 @@ impl Sequencing {
         self.sequencer.layout().form().version
     }
 
-    /// Bytes before each packet, the outer header included.
+    /// Bytes before each packet, the outer header included; before a later fragment that follows its first 16 more.
     pub fn prefix_bytes(&self) -> usize {
         self.ethernet_bytes() + self.sequencer.prefix_len()
     }
@@ -116,7 +116,8 @@ impl Sequencing {
         let placed = self.sequencer.next(&headers, time_ns);
         (self.core, self.stamp) = (placed.core, placed.stamp);
         self.put_together(link, data);
-        self.wire_len = wire_len.saturating_add(self.prefix_bytes() as u32);
+        let before = self.prefix_bytes() + self.sequencer.first_len();
+        self.wire_len = wire_len.saturating_add(before as u32);
         self.last()
     }
 
@@ -150,7 +151,7 @@ impl Sequencing {
         let ethernet = self.ethernet_bytes();
         self.frame.clear();
         self.frame.extend_from_slice(&outer_ethernet(self.core as u16)[..ethernet]);
-        self.frame.resize(self.prefix_bytes(), 0);
+        self.frame.resize(self.prefix_bytes() + self.sequencer.first_len(), 0);
         self.sequencer.prefix(link, &mut self.frame[ethernet..]);
         self.frame.extend_from_slice(packet);
     }
