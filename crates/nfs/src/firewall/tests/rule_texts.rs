@@ -195,9 +195,11 @@ fn other_options_are_checked() {
 #[test]
 fn a_rule_asks_for_sides_by_their_names() {
     let sides = "sides = { inside = [\"10.0.0.0/24\", \"2001:db8::/64\"], dmz = [\"10.0.1.0/24\"] }\n";
-    let packet = |src: [u8; 4], dst: [u8; 4]| udp(Headers { src: Addr::v4(src), dst: Addr::v4(dst), ..tcp(1) });
+    let packet =
+        |src: [u8; 4], dst: [u8; 4]| udp(Headers { src: Addr::v4(src), dst: Addr::v4(dst), ..tcp(1) });
     let (office, server, stranger) = ([10, 0, 0, 1], [10, 0, 1, 1], [198, 51, 100, 1]);
-    let pairs = [(office, server), (server, office), (office, stranger), (stranger, server), (stranger, office)];
+    let pairs =
+        [(office, server), (server, office), (office, stranger), (stranger, server), (stranger, office)];
     for (conditions, expected) in [
         ("in inside", [true, false, true, false, false]),
         ("in dmz", [false, true, false, false, false]),
@@ -232,10 +234,18 @@ fn a_side_that_there_is_not_is_an_error() {
         ("", "accept any from any to any in dmz", "There are: inside, outside"),
         ("", "accept any from any to any out outside", "write `prefixes` into the chain's `[[interface]]`"),
         (sides, "accept any from any to any in dmx", "did you mean \"dmz\"? There are: dmz, inside, outside"),
-        (sides, "accept any from any to any out dmx", "did you mean \"dmz\"? There are: dmz, inside, outside"),
+        (
+            sides,
+            "accept any from any to any out dmx",
+            "did you mean \"dmz\"? There are: dmz, inside, outside",
+        ),
         (sides, "accept any from any to any in dmz in dmz", "has \"in\" twice"),
         (sides, "accept any from any to 10.0.2.0/24 out dmz", "never matches"),
-        ("sides = { outside = [\"10.0.1.0/24\"] }\n", "accept any from any to any", "`sides` names hosts outside"),
+        (
+            "sides = { outside = [\"10.0.1.0/24\"] }\n",
+            "accept any from any to any",
+            "`sides` names hosts outside",
+        ),
         ("sides = { dmz = [\"10.0.1.1/24\"] }\n", "accept any from any to any", "10.0.1.0/24"),
     ] {
         let message = wrong(sides, rule);
