@@ -55,13 +55,13 @@ impl Office {
         let mut lab = Lab::new("office")?;
         let [admin, desk, switch, mail, outside, gateway] =
             ["a", "d", "s", "m", "o", "g"].map(|name| lab.namespace(name));
-        lab.pair((&switch, "up"), (&gateway, "lan0"));
+        lab.pair((&switch, "p0"), (&gateway, "lan0"));
         lab.pair((&switch, "p1"), (&admin, "eth0"));
         lab.pair((&switch, "p2"), (&desk, "eth0"));
         lab.pair((&mail, "eth0"), (&gateway, "dmz0"));
         lab.pair((&outside, "eth0"), (&gateway, "wan0"));
         switch.ip("link add br0 up type bridge");
-        ["up", "p1", "p2"].iter().for_each(|port| _ = switch.ip(&format!("link set {port} master br0")));
+        ["p0", "p1", "p2"].iter().for_each(|port| _ = switch.ip(&format!("link set {port} master br0")));
         outside.ip(&format!("link set eth0 mtu {NARROW}"));
         gateway.ip(&format!("link set wan0 mtu {NARROW}"));
         gateway.write("/proc/sys/net/ipv4/ip_forward", "0");
@@ -150,7 +150,8 @@ fn serve<'scope>(
             };
             scope.spawn(move || {
                 let prepared = stream.set_nonblocking(false);
-                let prepared = prepared.and_then(|()| stream.set_read_timeout(Some(Duration::from_millis(200))));
+                let prepared =
+                    prepared.and_then(|()| stream.set_read_timeout(Some(Duration::from_millis(200))));
                 if prepared.and_then(|()| writeln!(stream, "{}", peer.ip())).is_err() {
                     return;
                 }
@@ -159,7 +160,8 @@ fn serve<'scope>(
                     match stream.read(&mut buffer) {
                         Ok(0) => return,
                         Ok(read) if stream.write_all(&buffer[..read]).is_ok() => {}
-                        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                        }
                         _ => return,
                     }
                 }
@@ -169,7 +171,11 @@ fn serve<'scope>(
 }
 
 /// Connects to a server, and says from which address the server thinks that was, and the connection.
-fn greeted(host: &Namespace, to: &str, patience: Duration) -> std::io::Result<(String, BufReader<TcpStream>)> {
+fn greeted(
+    host: &Namespace,
+    to: &str,
+    patience: Duration,
+) -> std::io::Result<(String, BufReader<TcpStream>)> {
     let to: SocketAddr = to.parse().expect("one");
     let stream = host.inside(|| TcpStream::connect_timeout(&to, patience))?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -325,18 +331,21 @@ fn ip(to: [u8; 6], from: [u8; 6], protocol: u8, ends: [[u8; 4]; 2], data: &[u8])
     [&to[..], &from, &[8, 0], &ip, data].concat()
 }
 
-/// What `iperf3` received in three seconds, Mbit/s.
+/// What `iperf3` received in five seconds, Mbit/s. It is asked again where that is less than a host's share: the server begins, or
+/// the machine is busy.
 fn megabits(host: &Namespace, port: u16, more: &str) -> f64 {
     let begin = Instant::now();
     loop {
-        let output = host.run("iperf3", &format!("-c {OUTSIDE} -p {port} -t 3 -J {more}"));
+        let output = host.run("iperf3", &format!("-c {OUTSIDE} -p {port} -t 5 -J {more}"));
         let said = serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default();
-        if let Some(bits) = said["end"]["sum_received"]["bits_per_second"].as_f64() {
-            return bits / 1e6;
+        match said["end"]["sum_received"]["bits_per_second"].as_f64() {
+            Some(bits) if bits >= 15e6 || begin.elapsed() > PATIENCE => return bits / 1e6,
+            Some(_) => {}
+            None => {
+                assert!(begin.elapsed() < PATIENCE, "{}", String::from_utf8_lossy(&output.stdout));
+                thread::sleep(Duration::from_millis(100));
+            }
         }
-        // The server begins, or was kept waiting by a busy machine.
-        assert!(begin.elapsed() < PATIENCE, "{}", String::from_utf8_lossy(&output.stdout));
-        thread::sleep(Duration::from_millis(100));
     }
 }
 
@@ -361,9 +370,12 @@ fn an_office(strategy: &str) {
     let goes_on = AtomicBool::new(true);
     let spoofed = thread::scope(|scope| {
         let _servers = Servers(&goes_on);
-        for (host, address) in
-            [(&office.outside, WEB), (&office.outside, "203.0.113.2:25"), (&office.mail, MAIL), (&office.mail, SSH)]
-        {
+        for (host, address) in [
+            (&office.outside, WEB),
+            (&office.outside, "203.0.113.2:25"),
+            (&office.mail, MAIL),
+            (&office.mail, SSH),
+        ] {
             serve(scope, host, address, &goes_on);
         }
         let names = office.outside.bound(|| UdpSocket::bind(DNS));
@@ -459,16 +471,20 @@ fn flood<'scope>(
     };
     let any = |number: u32| [198, 18 + (number >> 16) as u8 % 2, (number >> 8) as u8, number as u8];
     let gateway = [203, 0, 113, 1];
-    paced(&office.outside, Box::new(move |number| match number % 3 {
-        0 => syn(wan, stranger, (any(number), number as u16), (gateway, 25)),
-        1 => syn(wan, stranger, ([10, 0, 0, number as u8], number as u16), (gateway, 25)),
-        _ => udp(wan, stranger, (any(number), 53), (gateway, number as u16)),
-    }));
+    paced(
+        &office.outside,
+        Box::new(move |number| match number % 3 {
+            0 => syn(wan, stranger, (any(number), number as u16), (gateway, 25)),
+            1 => syn(wan, stranger, ([10, 0, 0, number as u8], number as u16), (gateway, 25)),
+            _ => udp(wan, stranger, (any(number), 53), (gateway, number as u16)),
+        }),
+    );
     if has_limit {
         let to = |number: u32| ([203, 0, 113, 2], (number >> 12) as u16 + 1_000);
-        paced(&office.desk, Box::new(move |number| {
-            udp(lan, desk, ([10, 0, 0, 11], number as u16), to(number))
-        }));
+        paced(
+            &office.desk,
+            Box::new(move |number| udp(lan, desk, ([10, 0, 0, 11], number as u16), to(number))),
+        );
     }
 }
 
@@ -493,7 +509,8 @@ fn stands(strategy: &str) {
         // All the floods have begun, and the greedy host has what it may have.
         thread::sleep(Duration::from_secs(2));
         all.extend((0..CONNECTIONS).map(open));
-        let standing = all.iter_mut().filter_map(|connection| echoes(connection, "still here").then_some(())).count();
+        let standing =
+            all.iter_mut().filter_map(|connection| echoes(connection, "still here").then_some(())).count();
         assert_eq!(standing, 2 * CONNECTIONS);
     });
     run.signal("-TERM");
@@ -570,7 +587,10 @@ fn what_several_interfaces_do_not_do_is_refused() {
         (&[RECIPE][..], "a bridge has two interfaces, and here are lan0, dmz0, wan0"),
         (&[RECIPE, "--mode", "route", "--record", "in.pcapng"], "Record into IN.pcap"),
         (&[RECIPE, "--mode", "route", "--inside", "a", "--outside", "b"], "names 2 interfaces for --inside"),
-        (&[RECIPE, "--mode", "route", "--inside", "a", "--inside", "a", "--outside", "b"], "are one interface, `a`"),
+        (
+            &[RECIPE, "--mode", "route", "--inside", "a", "--inside", "a", "--outside", "b"],
+            "are one interface, `a`",
+        ),
         (&[&["examples/p4/elephant.p4", "--backend", "xdp"], &three[..]].concat(), "Give --inside once"),
         (&["examples/edge.toml", "--mode", "route"], "name them in the chain file"),
     ] {
@@ -578,4 +598,31 @@ fn what_several_interfaces_do_not_do_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
     }
+}
+
+/// Over a capture, the recipe and a limit of each host without a NAT: what each strategy answers is what one core does, and of no
+/// host passes more than its rate, whichever cores its packets come to.
+#[test]
+fn over_a_capture_strategies_agree() {
+    let folder = Folder::new("office-verify");
+    let text = fs::read_to_string(root().join(RECIPE)).expect("an example");
+    let small = text.replace("20 Mbit/s", "200 kbit/s").replace("500 kB", "20 kB");
+    assert_ne!(small, text, "the rate");
+    let limited = "[[function]]\nuse = \"policer\"\nby = \"host\"\nrate = \"100 kbit/s\"\nburst = \"5 kB\"\n";
+    let plain = format!("inside = [\"10.0.0.0/24\"]\n{limited}");
+    for (name, chain) in [("office.toml", small.replace(LIMIT, "# none")), ("plain.toml", plain)] {
+        let path = folder.file(name);
+        fs::write(&path, chain).expect("a folder of the test");
+        for (strategy, cores) in [("rss", "3"), ("rsspp", "3"), ("scr", "3"), ("auto", "2"), ("shared", "2")] {
+            let capture = ["--pcap", "captures/gateway.pcap", "--seed", "1"];
+            let args = ["verify", &path, "--strategy", strategy, "--cores", cores];
+            let output = paceline(&[&args[..], &capture].concat());
+            assert_eq!(output.status.code(), Some(0), "{name}, {strategy}: {}", stdout(&output));
+        }
+        let output = paceline(&["run", &path, "--pcap", "captures/gateway.pcap", "--json", "-"]);
+        let report: Value = serde_json::from_str(&stdout(&output)).expect("a report");
+        assert!(number(&report["drops"]["policer/over-rate"]) > 10, "{name}: {:#}", report["drops"]);
+    }
+    let check = stdout(&paceline(&["check", RECIPE]));
+    println!("{check}");
 }

@@ -53,6 +53,11 @@ const NOWHERE: &str = "nothing says where packets come from\n\
 
 pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     if args.live.backend.is_some() {
+        if args.live.inside.len() > 1 {
+            return Err(Failure::usage(
+                "--backend xdp stands between two interfaces: a P4 program knows two ports here\nGive --inside once.",
+            ));
+        }
         let place = args.live.place(&[])?;
         return place.map_or_else(|| Err(Failure::usage(NOWHERE)), |place| xdp::command(args, &place));
     }

@@ -46,11 +46,6 @@ pub fn command(args: &RunArgs, place: &Place<'_>) -> Result<ExitCode, Failure> {
             "--sequencer external is for packets with history, and {strategy} has none\nAdd `--strategy scr`, or leave it out."
         )));
     }
-    if place.names.len() > 2 {
-        return Err(Failure::usage(
-            "--backend xdp stands between two interfaces: a P4 program knows two ports here\nGive --inside once.",
-        ));
-    }
     // Before clang is at work.
     place.names.iter().try_for_each(|name| Interface::open(name).map(drop)).map_err(Failure::usage)?;
     // Ahead of all threads.
