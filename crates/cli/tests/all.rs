@@ -78,6 +78,8 @@ mod meant;
 mod mice;
 #[path = "oddities.rs"]
 mod oddities;
+#[path = "office.rs"]
+mod office;
 #[path = "offload.rs"]
 mod offload;
 #[path = "on_death.rs"]

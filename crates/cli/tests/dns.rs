@@ -18,7 +18,7 @@ const ANSWER: [u8; 4] = [192, 0, 2, 53];
 const QUERIES: u16 = 32;
 
 /// RFC 1035 §4.1: a question for an address.
-fn query(id: u16, name: &str) -> Vec<u8> {
+pub fn query(id: u16, name: &str) -> Vec<u8> {
     let mut bytes = id.to_be_bytes().to_vec();
     // Recursion desired; one question.
     bytes.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
@@ -31,7 +31,7 @@ fn query(id: u16, name: &str) -> Vec<u8> {
 }
 
 /// The answer to a question: its name, by a pointer, has the one address.
-fn answer(query: &[u8]) -> Vec<u8> {
+pub fn answer(query: &[u8]) -> Vec<u8> {
     let name_len = query[12..].iter().position(|byte| *byte == 0).expect("a name ends") + 1;
     // What follows the question, such as EDNS, is left out.
     let mut bytes = query[..12 + name_len + 4].to_vec();

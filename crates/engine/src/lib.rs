@@ -22,10 +22,11 @@ mod verify;
 
 pub use chain::checksums::{ChecksumSample, Checksums, DecidedBy};
 pub use chain::config::ConfigError;
+pub use chain::interfaces::others as hosts_of_other_sides;
 pub use chain::quantity::{parse as parse_quantity, without_unit};
 pub use chain::registry::{Function, FunctionInfo, ListedState, Registry};
 pub use chain::undeclared::UndeclaredError;
-pub use chain::{Chain, Classes, FunctionSpec, MalformedPolicy, Slo, SpoofedPolicy};
+pub use chain::{Chain, ChainInterface, Classes, FunctionSpec, MalformedPolicy, Slo, SpoofedPolicy};
 pub use control::{Order, Placement, SolverKind};
 pub use executor::capture::{replay_capture, replay_reloading};
 pub use executor::cores::pin;

@@ -2,6 +2,7 @@
 //! has one of its own, with sockets of its own at the same interfaces.
 
 mod dropped;
+mod forged;
 mod routing;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +13,7 @@ use io::{
     Closed, Fate, Foreign, Frame, MarkedDrops, Note, Pool, Port, Received, Reference, StampClock, Tap,
     Waiting, Why,
 };
+use nf::prefix::PrefixSet;
 
 use crate::answers::{AnswerCounters, AnswerLimit};
 use crate::board::{Board, Due};
@@ -83,6 +85,9 @@ pub struct PortOptions {
     pub steering: Vec<Steering>,
     /// By interface, which side of the chain it is on, if its packets are all from one. Missing ones are on none.
     pub sides: Vec<Option<wire::Side>>,
+    /// By interface, the hosts of other sides inside, where the inside has several: what comes by it from one of them is forged.
+    /// Missing ones are none.
+    pub others: Vec<PrefixSet>,
     /// By interface, those that are TAP interfaces and no cards. Missing ones are none.
     pub taps: Vec<Option<TapDevice>>,
     /// How cards with several queues are to hash while the port is open. Without it they hash as they do.
@@ -115,6 +120,8 @@ pub struct LivePort {
     origins: Box<[u8]>,
     /// By interface: what is known of packets that come by it.
     notes: Box<[Note]>,
+    /// By interface: sources that are forged, if there are some.
+    others: Box<[Option<PrefixSet>]>,
     /// Whose turn it is to be received from.
     next: usize,
     /// Packets whose next hop the router does not know yet.
@@ -320,6 +327,7 @@ impl LivePort {
             LivePort {
                 origins: vec![0; frames].into(),
                 notes: (0..sides.len()).map(|number| came_by(number, &mode)).collect(),
+                others: (0..sides.len()).map(|number| others_at(options, number)).collect(),
                 polled: polled(&sides),
                 pool,
                 mode,
@@ -611,6 +619,11 @@ impl LivePort {
 /// The links of all cores to an interface, how they can be opened again, and the program there.
 type Opened = (Option<Arc<Mutex<XdpProgram>>>, Kind, Vec<Box<dyn Link>>);
 
+/// Sources that are forged where they come by the interface with this number, if there are some.
+fn others_at(options: &PortOptions, number: usize) -> Option<PrefixSet> {
+    options.others.get(number).filter(|others| !others.is_empty()).cloned()
+}
+
 /// What becomes readable when a packet arrives at one of them.
 fn polled(sides: &[Side]) -> Box<[libc::pollfd]> {
     let all = sides.iter().flat_map(|side| side.link.descriptors());
@@ -678,6 +691,9 @@ impl Port for LivePort {
                 for frame in &mut frames[begin..] {
                     frame.note = self.notes[from];
                     self.origins[self.pool.chunk_of(frame)] = from as u8;
+                }
+                if let Some(others) = &self.others[from] {
+                    self.note_forged(&mut frames[begin..], others);
                 }
                 if !self.takes_in_turns {
                     self.fetch(&mut frames[begin..]);

@@ -16,21 +16,28 @@ const LOOK: Duration = Duration::from_millis(2);
 pub struct Routes {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// What route mode does not follow, in sentences for people.
-    pub remarks: Vec<String>,
 }
 
 impl Routes {
     /// Reads the tables, and starts to follow them. Returns forwarders for so many threads that have ports.
     ///
     /// # Errors
-    /// [`LiveError`] if the kernel does not tell them.
+    /// [`LiveError`] if the kernel does not tell them, or has policy rules, which are not followed: packets would leave by other
+    /// ways than the kernel's.
     pub fn start(threads: usize) -> Result<(Routes, Vec<Forwarder>), LiveError> {
         let mut tables = Tables::open()?;
         let forwarders = (0..threads).map(|_| tables.forwarder()).collect();
         let rules = tables.policy_rules();
-        let remark =
-            format!("{rules} policy rules (`ip rule`) are not followed: packets go by the main table");
+        if rules > 0 {
+            return Err(LiveError::refused(
+                format!(
+                    "this host has {rules} policy rules (`ip rule`; a VRF makes some), and a router here goes by the tables `local` \
+                     and `main` alone: packets would leave by other ways than the kernel's"
+                ),
+                "Have routes in the main table, and delete the rules: ip rule show, ip rule del; or run it in a network namespace \
+                 without them.",
+            ));
+        }
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let thread = thread::Builder::new().name("routes".to_owned()).spawn(move || {
@@ -43,8 +50,7 @@ impl Routes {
             }
         });
         let thread = Some(thread.map_err(|error| LiveError::of("cannot start a thread for routes", error))?);
-        let remarks = if rules > 0 { vec![remark] } else { Vec::new() };
-        Ok((Routes { stop, thread, remarks }, forwarders))
+        Ok((Routes { stop, thread }, forwarders))
     }
 }
 

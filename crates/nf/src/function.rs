@@ -395,11 +395,15 @@ pub struct TwoSided<F> {
     /// ([`Marks::FROM_OUTSIDE`](wire::Marks::FROM_OUTSIDE)), so that its chain must have an inside. Says why, for
     /// people: the option that wants it.
     pub wants: fn(&F) -> Option<&'static str>,
+    /// Whether its key is one end of a packet, that of the host inside: the source of a packet from inside, the destination of
+    /// one from outside. Packets that are alike in the fields of such a key's [`Sharding`](crate::Sharding) have one key, and
+    /// many that differ there have it too: no hash of header fields keeps it on one core.
+    pub is_by_host: bool,
 }
 
 impl<F> TwoSided<F> {
     /// It knows no sides.
-    pub const NONE: Self = TwoSided { sides: |_| None, wants: |_| None };
+    pub const NONE: Self = TwoSided { sides: |_| None, wants: |_| None, is_by_host: false };
 }
 
 /// States that are records, which add something up, and end.
@@ -433,6 +437,8 @@ pub struct Guarantees<F: NetworkFunction> {
     pub amount: fn(&F::Meta) -> u64,
     /// The most that may pass of one key in any `elapsed_ns`: see [`WhenShared::Bound`].
     pub bound: fn(&F, elapsed_ns: u64) -> u128,
+    /// Whether there is such a bound for a key.
+    pub is_bound: fn(&F, &F::Key) -> bool,
     /// Checks what must hold between the live flows of all cores, such as that no two were given the
     /// same port; `verify` asks. An error says which flows break it.
     pub invariant: fn(&F, Flows<'_, '_, F>) -> Result<(), String>,
@@ -440,8 +446,13 @@ pub struct Guarantees<F: NetworkFunction> {
 
 impl<F: NetworkFunction> Guarantees<F> {
     /// Nothing is promised.
-    pub const NONE: Self =
-        Guarantees { when_shared: None, amount: |_| 0, bound: |_, _| 0, invariant: |_, _| Ok(()) };
+    pub const NONE: Self = Guarantees {
+        when_shared: None,
+        amount: |_| 0,
+        bound: |_, _| 0,
+        is_bound: |_, _| true,
+        invariant: |_, _| Ok(()),
+    };
 }
 
 /// What people are told after a run.

@@ -73,6 +73,28 @@ impl PrefixSet {
         PrefixSet::of_ranges(self.ranges.iter().chain(&other.ranges).copied().collect())
     }
 
+    /// The addresses that both have.
+    pub fn intersection(&self, other: &PrefixSet) -> PrefixSet {
+        let pairs = self.ranges.iter().flat_map(|a| other.ranges.iter().map(move |b| (a, b)));
+        let both = pairs.map(|(a, b)| Range { first: a.first.max(b.first), last: a.last.min(b.last) });
+        PrefixSet::of_ranges(both.filter(|range| range.first <= range.last).collect())
+    }
+
+    /// All addresses that the set has not, of both families.
+    pub fn complement(&self) -> PrefixSet {
+        let (mut ranges, mut next) = (Vec::new(), Some(0_u128));
+        for range in &self.ranges {
+            if let Some(first) = next
+                && first < range.first
+            {
+                ranges.push(Range { first, last: range.first - 1 });
+            }
+            next = range.last.checked_add(1);
+        }
+        ranges.extend(next.map(|first| Range { first, last: u128::MAX }));
+        PrefixSet { ranges }
+    }
+
     /// An address that both have.
     pub fn common(&self, other: &PrefixSet) -> Option<Addr> {
         let pairs = self.ranges.iter().flat_map(|a| other.ranges.iter().map(move |b| (a, b)));
@@ -257,6 +279,30 @@ mod tests {
         assert!(hosts.contains(addr("192.0.2.2")) && !hosts.contains(addr("192.0.2.4")));
         assert_eq!(set(&["0.0.0.0/0"]).to_string(), "0.0.0.0/0");
         assert!(set(&["2001:db8::/32"]).v4().is_empty());
+    }
+
+    #[test]
+    fn a_set_is_cut_by_another_and_turned_round() {
+        let set = |prefixes: &[&str]| parse(prefixes).unwrap();
+        let (office, dmz) = (set(&["10.0.0.0/8", "2001:db8::/32"]), set(&["10.0.1.0/24", "192.0.2.0/24"]));
+        assert_eq!(office.intersection(&dmz), set(&["10.0.1.0/24"]));
+        assert!(office.intersection(&set(&["192.0.2.0/24"])).is_empty());
+        let others = office.complement();
+        for (address, is_other) in [
+            ("10.255.255.255", false),
+            ("11.0.0.0", true),
+            ("9.255.255.255", true),
+            ("2001:db8::1", false),
+            ("::", true),
+        ] {
+            assert_eq!(others.contains(addr(address)), is_other, "{address}");
+        }
+        assert_eq!(others.complement(), office);
+        assert!(others.intersection(&office).is_empty());
+        let all = PrefixSet::default().complement();
+        assert!(
+            all.contains(addr("::")) && all.contains(addr("255.255.255.255")) && all.complement().is_empty()
+        );
     }
 
     /// The addresses that stand for IPv4 are in the midst of the others.

@@ -12,7 +12,7 @@
 //! | [`load-balancer`](load_balancer) | 5-tuple | spreads the flows to a service over its backends | FAJITA App. A.1, Maglev §3.4 |
 //! | [`nat`] | inside endpoint | lets inside hosts share external IPv4 addresses, by ports | RFC 4787, RFC 5382 |
 //! | [`pattern-scanner`](pattern_scanner) | none | looks for byte patterns in payloads | Aho and Corasick 1975, Snort |
-//! | [`policer`] | 5-tuple | holds each flow to a rate with a token bucket | SCR Table 1, RFC 2697 |
+//! | [`policer`] | 5-tuple, or host inside | holds each flow, or each host inside, to a rate with a token bucket | SCR Table 1, RFC 2697 |
 //! | [`port-knock`](port_knock) | source address | opens to sources that know a sequence of ports | SCR Fig. 12 |
 //! | [`port-scan`](port_scan) | source address | finds sources that try many ports | FAJITA App. A.1 |
 //! | [`rate-limiter`](rate_limiter) | 5-tuple | lets each flow send so many packets a second | FAJITA §3 |
@@ -35,6 +35,7 @@ use nf::{NetworkFunction, prefix};
 mod common;
 mod ends;
 mod firsts;
+mod inside_host;
 mod selector;
 mod token_bucket;
 mod window;
@@ -60,10 +61,11 @@ pub use conntrack::Conntrack;
 pub use ddos::Ddos;
 pub use firewall::Firewall;
 pub use heavy_hitters::HeavyHitters;
+pub use inside_host::InsideHost;
 pub use load_balancer::LoadBalancer;
 pub use nat::Nat;
 pub use pattern_scanner::PatternScanner;
-pub use policer::{DestinationPolicer, Markable, Policer};
+pub use policer::{DestinationPolicer, HostPolicer, Markable, Policer};
 pub use port_knock::PortKnock;
 pub use port_scan::PortScan;
 pub use rate_limiter::RateLimiter;
@@ -125,7 +127,7 @@ stock_functions! {
     LoadBalancer, or LoadBalancer<nf::Connection>, if |options| options.rewrite_answers;
     Nat;
     PatternScanner;
-    Policer;
+    Policer, or HostPolicer, if |options| options.by == policer::By::Host;
     PortKnock;
     PortScan;
     RateLimiter;

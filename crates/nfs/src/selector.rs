@@ -129,6 +129,15 @@ impl Selector {
         (!ports.is_empty()).then(|| ports.into_iter().map(range).collect())
     }
 
+    /// Has the source (0) or destination (1) be one of these addresses, too. Says whether it can be one.
+    pub(crate) fn narrow(&mut self, end: usize, to: &PrefixSet) -> bool {
+        let ends = if end == 0 { &mut self.from } else { &mut self.to };
+        let addrs = ends.addrs.take().map_or_else(|| to.clone(), |addrs| addrs.intersection(to));
+        let can_be = !addrs.is_empty();
+        ends.addrs = Some(addrs);
+        can_be
+    }
+
     fn end(&self, end: usize) -> &Ends {
         if end == 0 { &self.from } else { &self.to }
     }

@@ -206,7 +206,9 @@ mod tests {
     #[test]
     fn options_of_every_chain_are_documented() {
         let documented = include_str!("../../../../docs/chain-file.md");
-        for option in ["name", "malformed", "checksums", "fragments", "seed", "inside", "slo", "class"] {
+        for option in
+            ["name", "malformed", "checksums", "fragments", "seed", "inside", "slo", "class", "interface"]
+        {
             assert!(documented.contains(&format!("`{option}`")), "{option}");
         }
     }

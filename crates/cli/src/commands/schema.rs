@@ -48,6 +48,21 @@ pub fn chain(registry: &Registry) -> Value {
             "spoofed": word(&["drop", "pass"], "What becomes of packets that come by an interface of the other side (default \"drop\")."),
             "seed": { "type": "integer", "minimum": 0, "description": "Seed of what functions draw (default: drawn for each run)." },
             "inside": list("Prefixes of the hosts inside; gives the chain two directions."),
+            "interface": {
+                "type": "array",
+                "maxItems": 16,
+                "description": "The network interfaces that it is for, and the side of each.",
+                "items": {
+                    "type": "object",
+                    "required": ["name", "side"],
+                    "additionalProperties": false,
+                    "properties": {
+                        "name": { "type": "string", "description": "As `ip link` shows it." },
+                        "side": { "type": "string", "description": "\"outside\", or any name for a side of the inside." },
+                        "prefixes": list("Of the hosts there; not outside."),
+                    },
+                },
+            },
             "slo": {
                 "type": "object",
                 "description": "Under `dyssect`: how long 99 in 100 packets may wait.",

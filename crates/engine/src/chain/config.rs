@@ -8,6 +8,11 @@
 //! seed = 1                      # of what functions draw; without it one is drawn
 //! inside = ["10.0.0.0/8"]       # gives the chain two sides; a NAT in it says the same
 //!
+//! [[interface]]                 # which network interfaces it is for, and the side of each
+//! name = "eth1"
+//! side = "dmz"                  # "outside", or any name for a side of the inside
+//! prefixes = ["10.0.1.0/24"]    # of the hosts there; not outside
+//!
 //! [[class]]                     # for `dyssect`: the first that a packet fits says whether it has priority
 //! priority = "high"             # or "low"
 //! prefixes = ["10.1.0.0/16"]    # of one of its addresses
@@ -37,6 +42,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::chain::checksums::Checksums;
 use crate::chain::classes::{Class, Classes, Priority};
+use crate::chain::interfaces::{self, ChainInterface, INSIDE, INTERFACES_MAX, NAME_BYTES_MAX, OUTSIDE};
 use crate::chain::quantity;
 use crate::chain::registry::{MakeError, Registry};
 use crate::chain::{Chain, FunctionSpec, MalformedPolicy, Slo, SpoofedPolicy};
@@ -49,8 +55,14 @@ const DEFAULT_FLOWS: usize = 1 << 16;
 /// The most functions in a chain: fates hold the index in 8 bits.
 const MAX_FUNCTIONS: usize = 64;
 
-const CHAIN_OPTIONS: [&str; 10] =
-    ["name", "malformed", "checksums", "fragments", "spoofed", "seed", "inside", "slo", "class", "function"];
+#[rustfmt::skip]
+const CHAIN_OPTIONS: [&str; 11] = [
+    "name", "malformed", "checksums", "fragments", "spoofed", "seed", "inside", "slo", "class", "interface",
+    "function",
+];
+
+/// The option of a function that has the sides of the chain's interfaces, where the function's table does not say otherwise.
+const SIDES: &str = "sides";
 
 /// Options of every function.
 const FUNCTION_OPTIONS: [&str; 3] = ["use", "flows", "table_full"];
@@ -148,14 +160,23 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
     let inside = inside.map(parse_inside).transpose()?;
     let slo = chain.remove("slo").map(parse_slo).transpose()?;
     let classes = chain.remove("class").map_or(Ok(Vec::new()), parse_classes)?;
+    let interfaces = chain.remove("interface").map_or(Ok(Vec::new()), parse_interfaces)?;
+    let of_interfaces = Some(interfaces::inside(&interfaces)).filter(|inside| !inside.is_empty());
+    if inside.is_some() && of_interfaces.is_some() {
+        let message =
+            "`inside` says which hosts are inside, and `prefixes` of an `[[interface]]` says so, too";
+        return Err(mistake(inside_span, message, "leave this out: the interfaces' prefixes are inside"));
+    }
+    let inside = inside.or(of_interfaces);
     let tables = chain.remove("function");
     chain.refuse_rest(&CHAIN_OPTIONS, "a chain")?;
 
     let tables = function_tables(tables, registry)?;
+    let named_sides = interfaces::sides_in_words(&interfaces);
     let mut functions = Vec::new();
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for table in tables {
-        let mut spec = parse_function(table, registry)?;
+        let mut spec = parse_function(table, registry, named_sides.as_deref())?;
         let count = seen.entry(spec.function.info().about.name).or_insert(0);
         *count += 1;
         if *count > 1 {
@@ -181,9 +202,91 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
         sides,
         slo,
         classes: Classes::new(classes),
+        interfaces: interfaces.into(),
         functions,
     };
     Ok(if fragments == Fragments::Follow { chain.following_fragments() } else { chain })
+}
+
+fn parse_interfaces(value: Spanned<DeValue<'_>>) -> Result<Vec<ChainInterface>, Mistake> {
+    let span = value.span();
+    let DeValue::Array(tables) = value.into_inner() else {
+        let help = "begin each interface with a line `[[interface]]`, in two brackets";
+        return Err(mistake(span, "`interface` is not a list of tables", "here").help(help));
+    };
+    let mut all: Vec<ChainInterface> = Vec::new();
+    for table in tables {
+        let (span, interface) = (table.span(), parse_interface(table)?);
+        if all.iter().any(|before| before.name == interface.name) {
+            let message = format!("the interface `{}` is here twice", interface.name);
+            return Err(mistake(span, message, "each has one table"));
+        }
+        let overlaps = |before: &&ChainInterface| {
+            before.side != interface.side && before.prefixes.common(&interface.prefixes).is_some()
+        };
+        if let Some(before) = all.iter().find(overlaps) {
+            let message = format!(
+                "hosts of `{}` are on the side `{}` and on `{}`",
+                interface.name, before.side, interface.side
+            );
+            return Err(mistake(span, message, "a host is on one side: its address says on which"));
+        }
+        all.push(interface);
+    }
+    let is_outside = |interface: &ChainInterface| interface.side == OUTSIDE;
+    if all.len() > INTERFACES_MAX || all.iter().all(is_outside) || !all.iter().any(is_outside) {
+        let message =
+            format!("a chain has at most {INTERFACES_MAX} interfaces, one of them outside and one not");
+        return Err(mistake(span, message, "`side = \"outside\"` says which is outside"));
+    }
+    let mut inside = all.iter().filter(|interface| !is_outside(interface));
+    // With that alone the chain's `inside`, or a NAT's, says all.
+    let is_plain = inside.clone().all(|interface| interface.side == INSIDE);
+    if let Some(interface) = inside.find(|interface| !is_plain && interface.prefixes.is_empty()) {
+        let message = format!("nothing says which hosts are on the side `{}`", interface.side);
+        let label = format!(
+            "`prefixes` of `{}` is missing: a packet's address says on which side it is",
+            interface.name
+        );
+        return Err(mistake(span, message, label));
+    }
+    Ok(all)
+}
+
+fn parse_interface(value: Spanned<DeValue<'_>>) -> Result<ChainInterface, Mistake> {
+    let span = value.span();
+    let DeValue::Table(table) = value.into_inner() else {
+        return Err(mistake(span, "an interface is a table of options", "this is something else"));
+    };
+    let mut fields = Fields::new(Spanned::new(span.clone(), table));
+    let name = fields.take_spanned::<String>("name")?;
+    let side = fields.take_spanned::<String>("side")?;
+    let prefixes = fields.take_spanned::<Vec<String>>("prefixes")?;
+    fields.refuse_rest(&["name", "side", "prefixes"], "an interface")?;
+    let (Some((name_span, name)), Some((side_span, side))) = (name, side) else {
+        let label = "write `name = \"eth1\"` and `side = \"inside\"`";
+        return Err(mistake(span, "an interface has a name and a side", label));
+    };
+    if name.is_empty()
+        || name.len() > NAME_BYTES_MAX
+        || name.contains(|letter: char| letter == '/' || letter.is_whitespace())
+    {
+        let label = format!("a name as `ip link` shows it, {NAME_BYTES_MAX} bytes at most");
+        return Err(mistake(name_span, format!("no interface is called `{name}`"), label));
+    }
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    if side.is_empty() || !side.chars().all(is_letter) {
+        return Err(mistake(side_span, format!("the side `{side}`"), "write letters, digits, - and _"));
+    }
+    let prefixes = match prefixes {
+        None => PrefixSet::default(),
+        Some((span, _)) if side == OUTSIDE => {
+            return Err(mistake(span, "outside is whatever is not inside", "leave this out"));
+        }
+        Some((span, prefixes)) => PrefixSet::parse("prefixes", &prefixes)
+            .map_err(|error| mistake(span, format!("`prefixes` {}", error.message), "this value"))?,
+    };
+    Ok(ChainInterface { name, side, prefixes })
 }
 
 fn parse_slo(value: Spanned<DeValue<'_>>) -> Result<Slo, Mistake> {
@@ -307,7 +410,12 @@ fn function_tables<'i>(
     Ok(tables.into_iter().collect())
 }
 
-fn parse_function(table: Spanned<DeValue<'_>>, registry: &Registry) -> Result<FunctionSpec, Mistake> {
+/// `sides` are those of the chain's interfaces, for functions that have an option of that name.
+fn parse_function(
+    table: Spanned<DeValue<'_>>,
+    registry: &Registry,
+    sides: Option<&str>,
+) -> Result<FunctionSpec, Mistake> {
     let span = table.span();
     let DeValue::Table(table) = table.into_inner() else {
         return Err(mistake(span, "a function is a table of options", "this is something else"));
@@ -324,6 +432,13 @@ fn parse_function(table: Spanned<DeValue<'_>>, registry: &Registry) -> Result<Fu
     // From here on the table borrows from the numbers, too.
     let mut fields: Fields<'_> = fields;
     quantities.iter().try_for_each(|(option, number)| fields.replace(option, number))?;
+    if let Some(sides) = sides
+        && known.iter().any(|option| option.name == SIDES)
+        && !fields.table.contains_key(SIDES)
+    {
+        let value = Spanned::new(use_span.clone(), DeValue::parse(sides)?.into_inner());
+        fields.table.insert(Spanned::new(use_span.clone(), SIDES.into()), value);
+    }
     let flows = fields.take_spanned::<u64>("flows")?;
     let table_full = fields.take_spanned::<TableFull>("table_full")?;
     let when_full = match &table_full {

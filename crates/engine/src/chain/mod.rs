@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `config` | the chain file, and what is wrong with it |
 //! | `classes` | which packets have priority |
+//! | `interfaces` | which network interfaces it is for, and their sides |
 //! | `registry` | the functions that a chain file may name |
 //! | `layout`, `striped`, `keeping` | which functions share a table, and what each core gets |
 //! | `reads` | which header fields a packet's history must hold |
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use strategy::FunctionShape;
 use table::{MAX_FLOWS, WhenFull};
-use wire::{Headers, LinkType, Stamp};
+use wire::{Fields, Headers, LinkType, Stamp};
 
 use crate::chain::checksums::Checksums;
 use crate::chain::registry::{Function, FunctionInfo};
@@ -28,12 +29,14 @@ use crate::path::traced::TracedNames;
 use crate::path::tracing::Tracing;
 
 pub use classes::Classes;
+pub use interfaces::ChainInterface;
 
 pub(crate) mod checksums;
 pub(crate) mod classes;
 pub(crate) mod config;
 mod directions;
 pub(crate) mod inherit;
+pub(crate) mod interfaces;
 pub(crate) mod keeping;
 mod layout;
 pub(crate) mod quantity;
@@ -72,6 +75,8 @@ pub struct Chain {
     pub slo: Option<Slo>,
     /// Which packets have priority, for the same.
     pub classes: Classes,
+    /// The network interfaces that it is for, if its file names some.
+    pub interfaces: Arc<[ChainInterface]>,
     /// The functions, in the order in which packets meet them: those from outside, if the chain has sides, in
     /// reverse.
     pub functions: Vec<FunctionSpec>,
@@ -220,7 +225,11 @@ impl Chain {
     /// What sharding needs to know of the functions.
     pub fn shapes(&self) -> Vec<FunctionShape<'_>> {
         let shape = |spec: &'_ FunctionSpec| {
-            let FunctionInfo { sharding, edits, .. } = spec.function.info();
+            let FunctionInfo { mut sharding, edits, is_by_host, .. } = spec.function.info();
+            if is_by_host {
+                // Nothing of it can be hashed.
+                sharding.fields.remove(Fields::FIVE_TUPLE);
+            }
             FunctionShape { name: "", sharding, edits, has_sides: spec.function.sides().is_some() }
         };
         self.functions.iter().map(|spec| FunctionShape { name: &spec.name, ..shape(spec) }).collect()

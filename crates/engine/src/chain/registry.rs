@@ -61,6 +61,8 @@ pub struct FunctionInfo {
     pub when_shared: Option<WhenShared>,
     /// What its key is made of.
     pub sharding: Sharding,
+    /// [`nf::TwoSided::is_by_host`].
+    pub is_by_host: bool,
     /// Bytes of the key.
     pub key_bytes: usize,
     /// Bytes of the metadata, SCR's *f(p)*.
@@ -643,6 +645,7 @@ fn info<F: NetworkFunction>() -> FunctionInfo {
         pool_empty: F::EXTRAS.pool.empty,
         when_shared: F::EXTRAS.guarantees.when_shared,
         sharding: F::Key::SHARDING,
+        is_by_host: F::EXTRAS.sides.is_by_host,
         key_bytes: size_of::<F::Key>(),
         meta_bytes: size_of::<F::Meta>(),
         state_bytes: size_of::<F::State>(),

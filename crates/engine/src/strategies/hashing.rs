@@ -116,8 +116,10 @@ fn hash_and_share(chain: &Chain, among: &[usize]) -> Result<(HashFields, Vec<usi
 /// Whether a reference in a table by 5-tuple can stand for the function's state, and it says what holds then.
 fn can_share(chain: &Chain, index: usize) -> bool {
     let function = &chain.functions[index].function;
-    let FunctionInfo { sharding, when_shared, .. } = function.info();
-    let is_coarser = Fields::FIVE_TUPLE.contains(sharding.fields) && sharding.fields != Fields::FIVE_TUPLE;
+    let FunctionInfo { sharding, when_shared, is_by_host, .. } = function.info();
+    // Which end is inside follows from the addresses.
+    let fields = if is_by_host { sharding.fields - Fields::MARKS } else { sharding.fields };
+    let is_coarser = Fields::FIVE_TUPLE.contains(fields) && fields != Fields::FIVE_TUPLE;
     when_shared.is_some()
         && is_coarser
         && !sharding.is_stateless()

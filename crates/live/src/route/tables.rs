@@ -157,7 +157,7 @@ impl Tables {
     }
 
     /// How many policy rules (`ip rule`) there were at the last dump besides those that each system has. They are not
-    /// followed: a program that starts a router should say so.
+    /// followed: a program does not start a router beside them.
     pub fn policy_rules(&self) -> usize {
         self.policy_rules
     }

@@ -32,13 +32,17 @@
 //!
 //! ```text
 //! accept|drop|reject  PROTOCOL  from ADDRESSES [port PORTS]  to ADDRESSES [port PORTS]
-//!                     [in SIDE] [type TYPES] [flags FLAGS] [state STATES] [rate [over] RATE] [burst PACKETS] [log]
+//!                     [in SIDE] [out SIDE] [type TYPES] [flags FLAGS] [state STATES] [rate [over] RATE] [burst PACKETS] [log]
 //! ```
 //!
 //! - PROTOCOL is `any`, `tcp`, `udp`, `icmp` (ICMP and ICMPv6), `icmpv6` (ICMPv6 alone), `sctp`, `dccp`, or a number.
 //! - ADDRESSES are `any`, or prefixes and sets: `10.0.0.0/8`, `2001:db8::1,@office`.
 //! - PORTS are ports and ranges: `80,443`, `6000-6063`. Only tcp, udp, sctp and dccp have them.
-//! - SIDE is `inside` or `outside`: where the packet comes from, in a chain that has an inside.
+//! - SIDE is `inside`, `outside`, or a name of `sides`. `in` is where the packet comes from, in a chain that has an inside; `out`
+//!   is where it goes, told by its destination as this function sees it: in front of a NAT that is the host inside. `sides` names
+//!   the hosts of each side inside, and `outside` is all others; a chain with `[[interface]]` tables fills it in. `out` needs it: a
+//!   packet is judged before it is routed, and over a capture no interface is known. Where `sides` has no `inside`, that is all of
+//!   them.
 //! - TYPES are ICMP's, by name (`echo-request`), and by number where the protocol is `1` (ICMP) or `icmpv6`: `8,128-137`.
 //! - FLAGS are TCP's: `syn,!ack` matches where SYN is set and ACK is not. The names are `fin`, `syn`, `rst`, `psh`,
 //!   `ack`, `urg` and `ece`.

@@ -21,6 +21,8 @@ pub struct Options {
     pub rules: Vec<String>,
     /// Sets of addresses by their names, which rules write as `@name`.
     pub sets: BTreeMap<String, Vec<String>>,
+    /// Prefixes of the hosts of each side inside, by its name, which rules write as `in NAME` and `out NAME`.
+    pub sides: BTreeMap<String, Vec<String>>,
     /// What happens where no rule matches.
     pub default: Action,
     /// What happens to new connections that a rule accepts while the table is full.
@@ -51,6 +53,7 @@ impl Default for Options {
         Options {
             rules: Vec::new(),
             sets: BTreeMap::new(),
+            sides: BTreeMap::new(),
             default: Action::Drop,
             when_full: PassOrDrop::Drop,
             pick_up: tcp.pick_up,
@@ -127,12 +130,18 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
         name: "rules",
         default: "[]",
         help: "the first that matches decides: \"accept|drop|reject PROTOCOL from ADDRESSES [port PORTS] to ADDRESSES \
-               [port PORTS] [in SIDE] [type TYPES] [flags FLAGS] [state STATES] [rate [over] RATE] [burst PACKETS] [log]\"",
+               [port PORTS] [in SIDE] [out SIDE] [type TYPES] [flags FLAGS] [state STATES] [rate [over] RATE] [burst PACKETS] [log]\"",
     },
     OptionDoc {
         name: "sets",
         default: "{}",
         help: "sets of addresses by name, which rules write as @name: { office = [\"10.0.0.0/8\"] }",
+    },
+    OptionDoc {
+        name: "sides",
+        default: "{}",
+        help: "hosts of each side inside, which rules write as in NAME and out NAME; where nothing is said, those of the chain's \
+               [[interface]]: { dmz = [\"10.0.1.0/24\"] }",
     },
     OptionDoc {
         name: "default",

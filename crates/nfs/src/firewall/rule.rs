@@ -9,11 +9,17 @@ use serde::Deserialize;
 use wire::{protocol, tcp_flags};
 
 use super::rate::{Pace, Rate, parse_burst};
+use crate::prefix::PrefixSet;
 use crate::selector::{Grammar, Packet, Protocol, Selector, Sets, Words, help};
 
 /// How a rule is written, for error messages.
 const FORM: &str = "\"accept|drop|reject PROTOCOL from ADDRESSES [port PORTS] to ADDRESSES [port PORTS] [in SIDE] \
-                    [type TYPES] [flags FLAGS] [state STATES] [rate [over] RATE] [burst PACKETS] [log]\"";
+                    [out SIDE] [type TYPES] [flags FLAGS] [state STATES] [rate [over] RATE] [burst PACKETS] [log]\"";
+
+/// All that is not inside.
+pub(super) const OUTSIDE: &str = "outside";
+/// All sides that are not outside, unless one of them has that name.
+const INSIDE: &str = "inside";
 
 /// What a rule does with the packets that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -188,7 +194,8 @@ impl Rule {
     }
 
     /// The rule that `text` says, or what is wrong with it, to follow its name in a sentence.
-    pub(super) fn parse(text: &str, sets: &Sets) -> Result<Rule, String> {
+    /// `sides` are those of the inside whose hosts are known.
+    pub(super) fn parse(text: &str, sets: &Sets, sides: &Sets) -> Result<Rule, String> {
         let mut words: Words<'_> = text.split_whitespace().peekable();
         let action = match words.next() {
             Some("accept") => Action::Accept,
@@ -199,9 +206,19 @@ impl Rule {
                 return Err(format!("begins with \"{word}\"{}", help(word, &["accept", "drop", "reject"])));
             }
         };
-        let selector =
+        let mut selector =
             Selector::parse(&mut words, &Grammar { option: "rules", form: FORM, sets: Some(sets) })?;
-        Conditions::parse(&mut words, selector.protocol)?.rule(action, selector)
+        let conditions = Conditions::parse(&mut words, selector.protocol, sides)?;
+        for (end, hosts) in conditions.hosts.iter().enumerate() {
+            // Of a set that comes and goes nothing is said for good.
+            if let Some(hosts) = hosts
+                && !selector.narrow(end, hosts)
+                && !text.contains('@')
+            {
+                return Err("never matches: none of its addresses is of the side that it asks for".into());
+            }
+        }
+        conditions.rule(action, selector)
     }
 }
 
@@ -210,6 +227,8 @@ impl Rule {
 struct Conditions {
     states: Option<States>,
     is_from_outside: Option<bool>,
+    /// Of the source, and of the destination, the hosts of the side that it has to be of.
+    hosts: [Option<PrefixSet>; 2],
     types: Option<Vec<(u8, u8)>>,
     flags: Option<(u8, u8)>,
     log: Option<u8>,
@@ -218,15 +237,22 @@ struct Conditions {
 }
 
 impl Conditions {
-    fn parse(words: &mut Words<'_>, protocol: Protocol) -> Result<Conditions, String> {
+    fn parse(words: &mut Words<'_>, protocol: Protocol, sides: &Sets) -> Result<Conditions, String> {
         let mut conditions = Conditions::default();
         while let Some(name) = words.next() {
-            let Conditions { states, is_from_outside, types, flags, log, pace, burst } = &mut conditions;
+            let Conditions { states, is_from_outside, hosts, types, flags, log, pace, burst } =
+                &mut conditions;
+            let [sources, destinations] = hosts;
             let is_over = name == "rate" && words.next_if_eq(&"over").is_some();
             let mut list = || words.next().ok_or_else(|| format!("ends after \"{name}\"; write {FORM}"));
             let is_first = match name {
                 "state" => states.replace(parse_states(list()?)?).is_none(),
-                "in" => is_from_outside.replace(parse_side(list()?)?).is_none(),
+                "in" => {
+                    let (outside, hosts) = parse_side(list()?, sides)?;
+                    *sources = hosts;
+                    is_from_outside.replace(outside).is_none()
+                }
+                "out" => destinations.replace(parse_way_out(list()?, sides)?).is_none(),
                 "type" => types.replace(parse_types(list()?, protocol)?).is_none(),
                 "flags" => flags.replace(parse_flags(list()?, protocol)?).is_none(),
                 "rate" => pace.replace(Pace::parse(list()?, is_over)?).is_none(),
@@ -234,7 +260,7 @@ impl Conditions {
                 // Its number comes with its place among all rules.
                 "log" => log.replace(0).is_none(),
                 _ => {
-                    let choices = ["in", "type", "flags", "state", "rate", "burst", "log"];
+                    let choices = ["in", "out", "type", "flags", "state", "rate", "burst", "log"];
                     return Err(format!(
                         "goes on with \"{name}\", which is no condition{}; lists have commas and no spaces: \"80,443\"",
                         help(name, &choices)
@@ -244,7 +270,7 @@ impl Conditions {
             if !is_first {
                 let remedy = match name {
                     "log" => "once is enough",
-                    "rate" | "burst" => "a rule has one",
+                    "rate" | "burst" | "in" | "out" => "a rule has one",
                     _ => "write one list with commas",
                 };
                 return Err(format!("has \"{name}\" twice; {remedy}"));
@@ -254,7 +280,7 @@ impl Conditions {
     }
 
     fn rule(self, action: Action, selector: Selector) -> Result<Rule, String> {
-        let Conditions { states, is_from_outside, types, flags, log, pace, burst } = self;
+        let Conditions { states, is_from_outside, hosts: _, types, flags, log, pace, burst } = self;
         if log.is_some() && action == Action::Accept {
             return Err(
                 "asks for a log of what it accepts; only rules that drop or reject have \"log\"".into()
@@ -294,12 +320,37 @@ fn parse_states(list: &str) -> Result<States, String> {
     })
 }
 
-fn parse_side(word: &str) -> Result<bool, String> {
-    match word {
-        "inside" => Ok(false),
-        "outside" => Ok(true),
-        _ => Err(format!("has the side \"{word}\"{}", help(word, &["inside", "outside"]))),
+/// Whether packets of a side come from outside, and its hosts if these alone are meant.
+fn parse_side(word: &str, sides: &Sets) -> Result<(bool, Option<PrefixSet>), String> {
+    match (word, sides.get(word)) {
+        (OUTSIDE, _) => Ok((true, None)),
+        (_, Some(hosts)) => Ok((false, Some(hosts.clone()))),
+        (INSIDE, None) => Ok((false, None)),
+        (_, None) => Err(no_side(word, sides)),
     }
+}
+
+/// The hosts that a packet goes to.
+fn parse_way_out(word: &str, sides: &Sets) -> Result<PrefixSet, String> {
+    if sides.is_empty() {
+        return Err("asks for \"out\", and a packet is judged before it is routed: where it goes is told by the hosts of each \
+                    side, and nobody names them; write `prefixes` into the chain's `[[interface]]`, or addresses behind \"to\""
+            .into());
+    }
+    let all = || sides.values().fold(PrefixSet::default(), |all, hosts| all.union(hosts));
+    match (word, sides.get(word)) {
+        (OUTSIDE, _) => Ok(all().complement()),
+        (_, Some(hosts)) => Ok(hosts.clone()),
+        (INSIDE, None) => Ok(all()),
+        (_, None) => Err(no_side(word, sides)),
+    }
+}
+
+fn no_side(word: &str, sides: &Sets) -> String {
+    let mut choices: Vec<&str> = sides.keys().map(String::as_str).chain([INSIDE, OUTSIDE]).collect();
+    choices.sort_unstable();
+    choices.dedup();
+    format!("has the side \"{word}\"{}", help(word, &choices))
 }
 
 fn parse_flags(list: &str, protocol: Protocol) -> Result<(u8, u8), String> {

@@ -1,5 +1,6 @@
 //! The rules of a chain file in their order, and what they say of a packet.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -11,7 +12,7 @@ use nf::{OptionError, Verdict};
 use super::classifier::Classifier;
 use super::options::Options;
 use super::rate::{Buckets, Places, RATES_MAX};
-use super::rule::{Action, Judged, Rule};
+use super::rule::{Action, Judged, OUTSIDE, Rule};
 use super::state::{LOGGED_RULES_MAX, Ruling, logged};
 use crate::selector::{Packet, Sets};
 
@@ -69,11 +70,16 @@ impl Rules {
         if texts.len() > RULES_MAX {
             return Err(error(format!("are {}; at most {RULES_MAX} are possible", texts.len())));
         }
-        let sets = parse_sets(options)?;
+        let sets = parse_sets("sets", &options.sets)?;
+        let sides = parse_sets("sides", &options.sides)?;
+        if sides.contains_key(OUTSIDE) {
+            let message = "names hosts outside; outside is whatever is on no other side".to_string();
+            return Err(OptionError { option: "sides", message });
+        }
         let mut list: Vec<Rule> = Vec::with_capacity(texts.len());
         let (mut ranges, mut logged, mut rates) = (0, 0, 0);
         for (number, text) in (1..).zip(texts) {
-            let mut rule = Rule::parse(text, &sets)
+            let mut rule = Rule::parse(text, &sets, &sides)
                 .map_err(|wrong| error(format!("rule {number}, \"{text}\", {wrong}")))?;
             if let Some(log) = &mut rule.log {
                 if logged == LOGGED_RULES_MAX {
@@ -282,18 +288,18 @@ fn either(found: Found, of_answer: impl FnOnce() -> Found) -> Found {
     if of_answer.ruling == Ruling::Accept { of_answer } else { found }
 }
 
-fn parse_sets(options: &Options) -> Result<Sets, OptionError> {
-    let error = |message| OptionError { option: "sets", message };
-    if options.sets.len() > SETS_MAX {
-        return Err(error(format!("are {}; at most {SETS_MAX} are possible", options.sets.len())));
+fn parse_sets(option: &'static str, named: &BTreeMap<String, Vec<String>>) -> Result<Sets, OptionError> {
+    let error = |message| OptionError { option, message };
+    if named.len() > SETS_MAX {
+        return Err(error(format!("are {}; at most {SETS_MAX} are possible", named.len())));
     }
     let is_letter = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
     let mut sets = Sets::new();
-    for (name, prefixes) in &options.sets {
+    for (name, prefixes) in named {
         if name.is_empty() || !name.chars().all(is_letter) {
             return Err(error(format!("has the name \"{name}\"; write letters, digits, - and _")));
         }
-        let set = PrefixSet::parse_up_to(MEMBERS_MAX, "sets", prefixes)
+        let set = PrefixSet::parse_up_to(MEMBERS_MAX, option, prefixes)
             .map_err(|wrong| error(format!("\"{name}\" {}", wrong.message)))?;
         sets.insert(name.clone(), set);
     }

@@ -289,3 +289,48 @@ proptest! {
         }
     }
 }
+
+/// From or to a host inside, by its last octet, and a host outside.
+fn of_host(host: u8, peer: u8, is_from_outside: bool) -> Headers {
+    let mut headers = with_len(100);
+    let (inside, outside) = (Addr::v4([10, 0, 0, host]), Addr::v4([203, 0, 113, peer]));
+    (headers.src, headers.dst) = if is_from_outside { (outside, inside) } else { (inside, outside) };
+    headers.marks.set(wire::Marks::FROM_OUTSIDE, is_from_outside);
+    headers
+}
+
+#[test]
+fn each_host_inside_has_a_bucket_for_each_direction_however_many_flows_it_opens() {
+    let mut rig: Rig<HostPolicer> =
+        Rig::new(function("by = \"host\"\nrate_bytes_per_s = 1000\nburst_bytes = 300"));
+    for is_from_outside in [false, true] {
+        for (peer, verdict) in [(1, PASS), (2, PASS), (3, PASS), (4, DROPPED)] {
+            let packet = Headers { src_port: 1_000 + u16::from(peer), ..of_host(1, peer, is_from_outside) };
+            assert_eq!(rig.packet(0, &packet), verdict, "{peer}, {is_from_outside}");
+        }
+    }
+    assert_eq!(rig.packet(0, &of_host(2, 1, false)), PASS, "another host");
+    assert_eq!((rig.len(), rig.packet(0, &not_ip())), (3, PASS));
+    let tables = rig.report();
+    assert_eq!(tables[0].columns[0], "host");
+    assert_eq!(tables[0].rows[0][0], "from 10.0.0.1");
+}
+
+#[test]
+fn hosts_that_are_not_named_are_not_policed_and_take_no_room() {
+    let mut rig: Rig<HostPolicer> = Rig::new(function(
+        "by = \"host\"\nhosts = [\"10.0.0.0/31\"]\nrate_bytes_per_s = 1000\nburst_bytes = 100",
+    ));
+    for _ in 0..3 {
+        assert_eq!(rig.packet(0, &of_host(2, 1, false)), PASS);
+        assert_eq!(rig.packet(0, &of_host(2, 1, true)), PASS);
+    }
+    assert!(rig.is_empty());
+    assert_eq!([(); 2].map(|()| rig.packet(0, &of_host(1, 1, true))), [PASS, DROPPED]);
+}
+
+#[test]
+fn hosts_go_with_the_policer_by_host() {
+    assert!(option_error::<Policer>("hosts = [\"10.0.0.0/8\"]").contains("by = \"host\""));
+    assert!(option_error::<HostPolicer>("by = \"host\"\nhosts = [\"10.0.0.1/8\"]").contains("10.0.0.0/8"));
+}

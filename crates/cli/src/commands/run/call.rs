@@ -19,7 +19,7 @@ pub fn call(
     progress: &Progress,
     see: &mut dyn FnMut(&Chain, &Seen<'_>) -> Result<(), Failure>,
 ) -> Result<RunReport, Failure> {
-    if args.live.place().is_some() || args.chain.pcap.is_none() {
+    if args.live.has_names() || args.chain.pcap.is_none() {
         return Err(Failure::usage(CAPTURES_ONLY));
     }
     let (Setting { chain, plan, packets }, reloads) = prepare(args, registry)?;

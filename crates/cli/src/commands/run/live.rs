@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::report::{AnswersReport, InterfaceReport, RoutingReport, RunReport, SeedReport};
-use engine::{Plan, Registry, run_live, run_live_each};
+use engine::{Chain, Plan, Registry, SpoofedPolicy, hosts_of_other_sides, run_live, run_live_each};
 use live::rights;
 use live::route::{RouteCounters, RouteDrop};
 use live::xdp::{HostPort, OnDeath, Pins, Steering};
@@ -20,9 +20,10 @@ use live::{
     PortOptions, Sockets, TapDevice, host_addresses,
 };
 
+use nf::prefix::PrefixSet;
 use strategy::{HashFields, SYMMETRIC_KEY};
 use telemetry::InterfaceSnapshot;
-use wire::{Fields, Side};
+use wire::Fields;
 
 use super::card::{Telling, with_card};
 use super::document::Page;
@@ -44,7 +45,12 @@ use crate::timeline::Timeline;
 /// How often a thread that waits for the end of a run looks.
 const LOOK: Duration = Duration::from_millis(20);
 
-pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result<ExitCode, Failure> {
+pub fn command(
+    args: &RunArgs,
+    place: &Place<'_>,
+    chain: &Chain,
+    registry: &Registry,
+) -> Result<ExitCode, Failure> {
     if args.speed.is_some() || args.history.is_given() || args.reload.is_given() || args.tables.is_given() {
         return Err(Failure::usage(
             "--speed, --flows, --table-full, --table-seed, --reload-at, --cores-at and history that comes with packets are for captures\n\
@@ -57,10 +63,9 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
              On interfaces ask a run that goes on: `paceline ctl trace FILTER`, `paceline ctl drops --out FILE`.",
         ));
     }
-    let chain = args.chain.read(registry)?;
     let strategy = args.strategy.of_chain()?;
     let cores = args.chain.cores.unwrap_or_else(|| Plan::default_cores(strategy));
-    let plan = Plan { egress: args.egress.0, ..args.card.plan(&chain, strategy, cores)? };
+    let plan = Plan { egress: args.egress.0, ..args.card.plan(chain, strategy, cores)? };
     let plan = with_card(args, place, plan)?;
     let (came_in, left) = (args.live.record.as_deref(), args.out.as_deref());
     let inputs = [args.chain.chain.as_path()];
@@ -74,14 +79,12 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     check_outputs(&inputs, &outputs)?;
     tell_format(came_in.filter(|path| !names_interfaces(path)));
     let reports = Reports::open(&inputs, left.or(records.filter(|path| *path == "-")), args.json.as_deref())?;
-    let connections = Connections::open(records, &chain)?;
+    let connections = Connections::open(records, chain)?;
     let document = Page::open(args)?;
-    if let [inside, outside] = place.names[..]
-        && inside == outside
-    {
-        return Err(Failure::usage(format!(
-            "inside and outside are one interface, `{inside}`\nGive two, or --on {inside} for a router with one arm."
-        )));
+    if place.names.len() > 2 && came_in.is_some_and(names_interfaces) {
+        return Err(Failure::usage(
+            "--record IN.pcapng tells two interfaces apart, by their side, and here are more\nRecord into IN.pcap.",
+        ));
     }
     let blocks = blocks(args, place)?;
     guarding::check(args, place)?;
@@ -111,19 +114,20 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         PollArg::Driver => Poll::Driver,
         PollArg::Adaptive => Poll::Adaptive,
     };
-    let external = external(&chain, guards_host);
+    let external = external(chain, guards_host);
     let options = PortOptions {
         sockets,
         poll,
         steering: steering(args, place, &external, (blocks, plan.card_flows))?,
         external: Some(external.clone()),
-        sides: sides(place),
+        sides: place.sides.clone(),
+        others: others(place, chain),
         taps,
         card_hash: args.live.card_rss.then(|| card_hash(&plan)),
         answers_per_second: args.live.answers_per_second,
         tell: Some(tell),
     };
-    let mut opened = opening::open(args, place, &chain, plan, &interfaces, options).map_err(cannot)?;
+    let mut opened = opening::open(args, place, chain, plan, &interfaces, options).map_err(cannot)?;
     let (plan, ports) = (&opened.plan, &mut opened.ports);
     if place.way == Way::Route && ports[0].shares_with_host() {
         eprintln!(
@@ -135,11 +139,11 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         eprintln!("{}: {}, MTU {}, {socket}", interface.name, driver(&interface), interface.mtu);
     }
     opened.cores.iter().for_each(|line| eprintln!("{line}"));
-    guarding::notes(args, place, &chain, ports[0].shares_with_host())
+    guarding::notes(args, place, chain, ports[0].shares_with_host())
         .iter()
         .for_each(|note| eprintln!("note: {note}"));
-    eprint!("{}", SeedReport::new(&chain).text());
-    let telemetry = Some(Arc::new(plan.telemetry(&chain)));
+    eprint!("{}", SeedReport::new(chain).text());
+    let telemetry = Some(Arc::new(plan.telemetry(chain)));
     let board = ports[0].board();
     telemetry.iter().for_each(|telemetry| {
         let board = board.clone();
@@ -198,12 +202,12 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let outcome = match (came_in, left) {
         (None, None) if plan.has_own_ports => {
             let table = opening::table(ports);
-            run_live_each(&chain, plan, ports, table, &progress)
+            run_live_each(chain, plan, ports, table, &progress)
         }
-        (None, None) => run_live(&chain, plan, &mut ports[0], guests, &progress),
+        (None, None) => run_live(chain, plan, &mut ports[0], guests, &progress),
         _ => {
             let mut recorded = Recorded::new(&mut ports[0], &place.names, (came_in, left), unwritten)?;
-            let outcome = run_live(&chain, plan, &mut recorded, guests, &progress);
+            let outcome = run_live(chain, plan, &mut recorded, guests, &progress);
             // The report comes all the same.
             failures.of(recorded.finish());
             outcome
@@ -229,7 +233,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
             lost: lost.map(|(why, count)| (why.name().to_owned(), count)).collect::<BTreeMap<_, _>>(),
         }
     });
-    let (chain, plan) = outcome.chain.as_ref().map_or((&chain, plan), |(chain, plan)| (chain, plan));
+    let (chain, plan) = outcome.chain.as_ref().map_or((chain, plan), |(chain, plan)| (chain, plan));
     let mut report = RunReport {
         interfaces: interfaces.collect(),
         routing: LivePort::all_routed(ports).as_ref().map(routing),
@@ -266,10 +270,13 @@ fn open(name: &str, way: Way) -> Result<(Option<TapDevice>, Interface), Failure>
     }
 }
 
-/// Which side of the chain each interface is on. One alone has packets of both.
-fn sides(place: &Place<'_>) -> Vec<Option<Side>> {
-    match place.names.len() {
-        2 => vec![Some(Side::Inside), Some(Side::Outside)],
+/// By interface, the hosts of other sides inside. They are believed where the chain says so of all forged sources, and where one
+/// interface has packets of all sides.
+fn others(place: &Place<'_>, chain: &Chain) -> Vec<PrefixSet> {
+    match chain.spoofed {
+        SpoofedPolicy::Drop if place.names.len() == chain.interfaces.len() => {
+            hosts_of_other_sides(&chain.interfaces)
+        }
         _ => Vec::new(),
     }
 }

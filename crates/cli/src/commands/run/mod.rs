@@ -49,14 +49,25 @@ pub const WITH_HISTORY: &str = "--reload-at and --cores-at are for captures with
 /// Without a capture and without interfaces.
 const NOWHERE: &str = "nothing says where packets come from\n\
                        Give a capture with --pcap, what `paceline sequence` wrote with --pcap-dir, or interfaces with --inside and \
-                       --outside, --on or --mirror.";
+                       --outside, --on or --mirror; or name them in the chain file, in [[interface]].";
 
 pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure> {
-    if let Some(place) = args.live.place() {
-        if args.live.backend.is_some() {
-            return xdp::command(args, &place);
+    if args.live.backend.is_some() {
+        if args.live.inside.len() > 1 {
+            return Err(Failure::usage(
+                "--backend xdp stands between two interfaces: a P4 program knows two ports here\nGive --inside once.",
+            ));
         }
-        return live::command(args, &place, registry);
+        let place = args.live.place(&[])?;
+        return place.map_or_else(|| Err(Failure::usage(NOWHERE)), |place| xdp::command(args, &place));
+    }
+    let is_of_capture = args.chain.pcap.is_some() || args.history.pcap_dir.is_some();
+    let is_program = args.chain.chain.extension().is_some_and(|extension| extension == "p4");
+    if args.live.has_names() || !(is_of_capture || is_program) {
+        let chain = args.chain.read(registry)?;
+        if let Some(place) = args.live.place(&chain.interfaces)? {
+            return live::command(args, &place, &chain, registry);
+        }
     }
     if args.chain.pcap.is_none() && args.history.pcap_dir.is_none() {
         return Err(Failure::usage(NOWHERE));

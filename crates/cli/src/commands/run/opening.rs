@@ -43,7 +43,7 @@ pub fn open(
     let why = match own(args, chain, &plan, &options) {
         Ok(own) => match open_each(place, chain, &own, interfaces, options.clone()) {
             Ok((ports, routes)) => {
-                tell_remarks(&ports, routes.as_ref());
+                tell_remarks(&ports);
                 let moves = own.rebalancing.map_or("", |_| "; entries of its table move");
                 let how = match own.hash_fields {
                     Some(fields) => format!("XDP picks the core by {fields}{moves}"),
@@ -69,7 +69,7 @@ pub fn open(
     let (mut modes, routes) = modes(place, 1)?;
     let port = LivePort::open(interfaces, modes.remove(0), pool, &options)?;
     let ports = vec![port];
-    tell_remarks(&ports, routes.as_ref());
+    tell_remarks(&ports);
     let line =
         (cores > 1).then(|| format!("{cores} cores, and one thread that receives and sends for them: {why}"));
     Ok(Opened { plan, ports, guests, cores: line, _routes: routes })
@@ -91,9 +91,8 @@ pub fn table(ports: &[LivePort]) -> Option<Box<dyn Table>> {
     Some(Box::new(Spreading(table)))
 }
 
-fn tell_remarks(ports: &[LivePort], routes: Option<&Routes>) {
-    let of_routes = routes.iter().flat_map(|routes| &routes.remarks);
-    of_routes.chain(ports[0].remarks()).for_each(|remark| eprintln!("note: {remark}"));
+fn tell_remarks(ports: &[LivePort]) {
+    ports[0].remarks().iter().for_each(|remark| eprintln!("note: {remark}"));
 }
 
 fn chunk_bytes(interfaces: &[Interface]) -> usize {

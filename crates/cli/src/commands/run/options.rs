@@ -6,7 +6,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, T
 use clap::{Arg, Args, ValueEnum};
 use engine::report::{Detail, RunReport};
 use engine::strategies::Strategy;
-use engine::{Egress, Speed};
+use engine::{ChainInterface, Egress, Speed};
+use wire::Side;
 
 use super::web::WebArgs;
 use crate::args::{Address, CardArgs, ChainArgs, HistoryArgs, ReloadArgs, StrategyArg, TableArgs};
@@ -228,15 +229,16 @@ const TRACE_MAX: u64 = 100_000;
 
 #[derive(Args)]
 pub struct LiveArgs {
-    /// Stand between two interfaces: the one where the hosts are that the chain is for. `tap:NAME` is a TAP interface, made
-    /// if there is none of that name
+    /// Stand between interfaces: the one where the hosts are that the chain is for. `tap:NAME` is a TAP interface, made
+    /// if there is none of that name. With --mode route it may be repeated. Without it and --outside those are taken that the
+    /// chain file names in [[interface]]; with both, they stand in for those, in the order of the file
     #[arg(long, value_name = "IF", requires = "outside", help_heading = LIVE)]
-    pub inside: Option<String>,
+    pub inside: Vec<String>,
     /// The one where everybody else is
     #[arg(long, value_name = "IF", requires = "inside", help_heading = LIVE)]
     pub outside: Option<String>,
-    /// How packets go between the two
-    #[arg(long, value_enum, value_name = "MODE", requires = "inside", default_value = "bridge", help_heading = LIVE)]
+    /// How packets go between them
+    #[arg(long, value_enum, value_name = "MODE", conflicts_with_all = ["mirror", "on"], default_value = "bridge", help_heading = LIVE)]
     pub mode: ModeArg,
     /// What runs instead of a chain on threads of this program: a P4 program in the kernel. It takes --strategy, --cores,
     /// --sequencer, --recovery, --json, --duration, --metrics, --control, --on-death, --pins and --entries beside the interfaces. Under scr it gets the packets that come by
@@ -359,6 +361,8 @@ pub const TAP: &str = "tap:";
 pub struct Place<'a> {
     pub names: Vec<&'a str>,
     pub way: Way,
+    /// By interface, which side of the chain it is on; none where one has packets of both.
+    pub sides: Vec<Option<Side>>,
 }
 
 /// How packets go between interfaces.
@@ -370,18 +374,79 @@ pub enum Way {
 }
 
 impl LiveArgs {
-    /// Where packets come from, if not from a capture.
-    pub fn place(&self) -> Option<Place<'_>> {
-        let LiveArgs { inside, outside, mode, mirror, on, .. } = self;
-        let (names, way) = match (inside, outside, mirror, on) {
-            (Some(inside), Some(outside), ..) => match mode {
-                ModeArg::Bridge => (vec![inside, outside], Way::Bridge),
-                ModeArg::Route => (vec![inside, outside], Way::Route),
-            },
-            (_, _, Some(mirror), _) => (vec![mirror], Way::Mirror),
-            (.., Some(on)) => (vec![on], Way::Route),
-            _ => return None,
-        };
-        Some(Place { names: names.into_iter().map(String::as_str).collect(), way })
+    /// Whether interfaces are named.
+    pub fn has_names(&self) -> bool {
+        self.outside.is_some() || self.mirror.is_some() || self.on.is_some()
     }
+
+    /// Where packets come from, if not from a capture. `interfaces` are those that the chain file names.
+    pub fn place<'a>(&'a self, interfaces: &'a [ChainInterface]) -> Result<Option<Place<'a>>, Failure> {
+        let LiveArgs { inside, outside, mirror, on, .. } = self;
+        if let Some((one, way)) =
+            mirror.as_ref().map(|name| (name, Way::Mirror)).or(on.as_ref().map(|name| (name, Way::Route)))
+        {
+            return Ok(Some(Place { names: vec![one], way, sides: Vec::new() }));
+        }
+        let given: Vec<(&str, Side)> = match outside {
+            None => Vec::new(),
+            Some(outside) => {
+                let inside = inside.iter().map(|name| (name.as_str(), Side::Inside));
+                inside.chain([(outside.as_str(), Side::Outside)]).collect()
+            }
+        };
+        let all = match (&given[..], interfaces) {
+            ([], []) => return Ok(None),
+            (given, []) => given.to_vec(),
+            ([], named) => named.iter().map(|named| (named.name.as_str(), named.direction())).collect(),
+            (given, named) => overridden(given, named)?,
+        };
+        let way = match self.mode {
+            ModeArg::Bridge => Way::Bridge,
+            ModeArg::Route => Way::Route,
+        };
+        for (place, (name, _)) in all.iter().enumerate() {
+            if all[..place].iter().any(|(before, _)| before == name) {
+                return Err(Failure::usage(format!(
+                    "inside and outside are one interface, `{name}`\nGive two, or --on {name} for a router with one arm."
+                )));
+            }
+        }
+        if way == Way::Bridge && all.len() > 2 {
+            let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+            return Err(Failure::usage(format!(
+                "a bridge has two interfaces, and here are {}: a packet that comes by one would have several ways out\nAdd --mode \
+                 route: the kernel's routes say by which a packet leaves.",
+                names.join(", ")
+            )));
+        }
+        let (names, sides) = all.into_iter().map(|(name, side)| (name, Some(side))).unzip();
+        Ok(Some(Place { names, way, sides }))
+    }
+}
+
+/// The interfaces of the chain file, in its order, with the names that the command line gives.
+fn overridden<'a>(
+    given: &[(&'a str, Side)],
+    named: &[ChainInterface],
+) -> Result<Vec<(&'a str, Side)>, Failure> {
+    let mut all = Vec::new();
+    for side in [Side::Inside, Side::Outside] {
+        let [given, named] = [
+            given.iter().filter(|(_, of)| *of == side).count(),
+            named.iter().filter(|named| named.direction() == side).count(),
+        ];
+        if given != named {
+            let option = if side == Side::Inside { "--inside" } else { "--outside" };
+            return Err(Failure::usage(format!(
+                "the chain file names {named} interfaces for {option}, and the command line {given}\nGive as many, in the order of the \
+                 file, or leave --inside and --outside out to take the file's."
+            )));
+        }
+    }
+    let mut left = given.to_vec();
+    for named in named {
+        let place = left.iter().position(|(_, side)| *side == named.direction());
+        all.extend(place.map(|place| left.remove(place)));
+    }
+    Ok(all)
 }

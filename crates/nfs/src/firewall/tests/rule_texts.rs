@@ -190,3 +190,65 @@ fn other_options_are_checked() {
     );
     assert!(toml::from_str::<Options>("default = \"deny\"").is_err());
 }
+
+/// Sides inside are told apart by their hosts, in both directions, and outside is whatever is on none.
+#[test]
+fn a_rule_asks_for_sides_by_their_names() {
+    let sides = "sides = { inside = [\"10.0.0.0/24\", \"2001:db8::/64\"], dmz = [\"10.0.1.0/24\"] }\n";
+    let packet =
+        |src: [u8; 4], dst: [u8; 4]| udp(Headers { src: Addr::v4(src), dst: Addr::v4(dst), ..tcp(1) });
+    let (office, server, stranger) = ([10, 0, 0, 1], [10, 0, 1, 1], [198, 51, 100, 1]);
+    let pairs =
+        [(office, server), (server, office), (office, stranger), (stranger, server), (stranger, office)];
+    for (conditions, expected) in [
+        ("in inside", [true, false, true, false, false]),
+        ("in dmz", [false, true, false, false, false]),
+        ("in outside", [false, false, false, true, true]),
+        ("out dmz", [true, false, false, true, false]),
+        ("out inside", [false, true, false, false, true]),
+        ("out outside", [false, false, true, false, false]),
+        ("in inside out dmz", [true, false, false, false, false]),
+        ("in outside out dmz", [false, false, false, true, false]),
+    ] {
+        let rule = format!("accept udp from any to any {conditions}");
+        let text = format!("{sides}{}", rules(&[&rule]));
+        let found = pairs.map(|(src, dst)| {
+            let headers = packet(src, dst);
+            let headers = if src == stranger { from_outside(headers) } else { headers };
+            rig(&text).packet(0, &headers) == PASS
+        });
+        assert_eq!(found, expected, "{conditions}");
+    }
+    // Without a side of that name it is all of them.
+    let sides = "sides = { office = [\"10.0.0.0/24\"], dmz = [\"10.0.1.0/24\"] }\n";
+    let text = format!("{sides}{}", rules(&["accept udp from any to any in inside out inside"]));
+    assert_eq!(rig(&text).packet(0, &packet(server, office)), PASS);
+    assert_eq!(rig(&text).packet(0, &packet(server, stranger)), DEFAULT);
+}
+
+#[test]
+fn a_side_that_there_is_not_is_an_error() {
+    let sides = "sides = { dmz = [\"10.0.1.0/24\"] }\n";
+    let wrong = |sides: &str, rule: &str| option_error::<Firewall>(&format!("{sides}{}", rules(&[rule])));
+    for (sides, rule, expected) in [
+        ("", "accept any from any to any in dmz", "There are: inside, outside"),
+        ("", "accept any from any to any out outside", "write `prefixes` into the chain's `[[interface]]`"),
+        (sides, "accept any from any to any in dmx", "did you mean \"dmz\"? There are: dmz, inside, outside"),
+        (
+            sides,
+            "accept any from any to any out dmx",
+            "did you mean \"dmz\"? There are: dmz, inside, outside",
+        ),
+        (sides, "accept any from any to any in dmz in dmz", "has \"in\" twice"),
+        (sides, "accept any from any to 10.0.2.0/24 out dmz", "never matches"),
+        (
+            "sides = { outside = [\"10.0.1.0/24\"] }\n",
+            "accept any from any to any",
+            "`sides` names hosts outside",
+        ),
+        ("sides = { dmz = [\"10.0.1.1/24\"] }\n", "accept any from any to any", "10.0.1.0/24"),
+    ] {
+        let message = wrong(sides, rule);
+        assert!(message.contains(expected), "{rule}: {message}");
+    }
+}

@@ -46,11 +46,6 @@ pub fn command(args: &RunArgs, place: &Place<'_>) -> Result<ExitCode, Failure> {
             "--sequencer external is for packets with history, and {strategy} has none\nAdd `--strategy scr`, or leave it out."
         )));
     }
-    if let [inside, outside] = place.names[..]
-        && inside == outside
-    {
-        return Err(Failure::usage(format!("inside and outside are one interface, `{inside}`\nGive two.")));
-    }
     // Before clang is at work.
     place.names.iter().try_for_each(|name| Interface::open(name).map(drop)).map_err(Failure::usage)?;
     // Ahead of all threads.
