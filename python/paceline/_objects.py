@@ -13,7 +13,9 @@ from __future__ import annotations
 import fnmatch
 import glob
 import os
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -93,9 +95,11 @@ class Fetched:
 
         self.url = url
         store, _, path = opened(url)
-        self.folder = tempfile.TemporaryDirectory(prefix="paceline-")
+        folder = tempfile.mkdtemp(prefix="paceline-")
+        # With the copy, and at the end of the process.
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         # The name's end says how it is packed.
-        self.path = os.path.join(self.folder.name, PurePosixPath(path).name)
+        self.path = os.path.join(folder, PurePosixPath(path).name)
         try:
             with open(self.path, "wb") as file:
                 for chunk in store.get(path):
