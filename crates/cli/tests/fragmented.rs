@@ -14,7 +14,7 @@ const DATAGRAM: usize = 4_000;
 const ANSWER: usize = 1_800;
 const HOST: &str = "10.0.0.10";
 const SERVER: &str = "203.0.113.2";
-/// Of one host inside.
+/// An address outside that is one inside host's.
 const OWN: &str = "203.0.113.9";
 
 fn chain(fragments: &str) -> String {

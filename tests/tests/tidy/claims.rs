@@ -194,6 +194,7 @@ fn tests_that_a_page_names_exist() {
         "crates/nfs/src/nat/tests.rs",
         "crates/nfs/src/nat/tests/checksums.rs",
         "crates/nfs/src/nat/tests/fixed.rs",
+        "crates/nfs/src/nat/tests/fragments.rs",
         "crates/nfs/src/nat/tests/hosts.rs",
         "crates/nfs/src/nat/tests/icmp.rs",
         "crates/nfs/src/nat/tests/model.rs",
@@ -202,7 +203,9 @@ fn tests_that_a_page_names_exist() {
         "crates/nfs/src/nat/tests/requirements.rs",
         "tests/tests/nat.rs",
         "tests/tests/nat_limits.rs",
+        "crates/cli/tests/fragmented.rs",
         "crates/cli/tests/path_mtu.rs",
+        "crates/engine/src/strategies/fragments/tests.rs",
     ];
     let tests: String = files.map(source).concat();
     let mut named = 0;

@@ -105,7 +105,7 @@ impl FragmentTracker {
         }
     }
 
-    /// As [`FragmentTracker::follow`], for who asks of no flow: why the fragment is refused, if it is.
+    /// Takes a fragment as [`FragmentTracker::follow`] does, without what its first said: why it is refused, if it is.
     pub fn check(&mut self, fragment: &Fragment, time_ns: u64) -> Option<Malformed> {
         self.follow(fragment, &Headers::default(), time_ns).err()
     }
