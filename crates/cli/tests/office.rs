@@ -630,7 +630,7 @@ fn over_a_capture_strategies_agree() {
         }
         let output = paceline(&["run", &path, "--pcap", "captures/gateway.pcap", "--json", "-"]);
         let report: Value = serde_json::from_str(&stdout(&output)).expect("a report");
-        assert!(number(&report["drops"]["policer/over-rate"]) > 10, "{name}: {:#}", report["drops"]);
+        assert!(number(&report["drops"]["policer/over-rate"]) > 0, "{name}: {:#}", report["drops"]);
     }
     let check = stdout(&paceline(&["check", RECIPE]));
     println!("{check}");
