@@ -270,7 +270,8 @@ mod tests {
         }
         let gone = program.call_sweep_cell(&args(&text), "gone.pcap".into(), None, 0, &Progress::default());
         assert_eq!(value(&gone.expect("a row"))["outcome"], "unreadable");
-        let beyond = program.call_sweep_cell(&args(&text), "gone.pcap".into(), None, 1 << 40, &Progress::default());
+        let beyond =
+            program.call_sweep_cell(&args(&text), "gone.pcap".into(), None, 1 << 40, &Progress::default());
         assert!(beyond.is_err_and(|error| error.message.contains("no comparison")));
     }
 

@@ -138,12 +138,13 @@ fn tshark_reads_the_file() {
     let Some(told) = program("tshark", args) else { return };
     let column = |at: usize| -> Vec<u64> {
         let cells = told.lines().map(|line| line.split('\t').nth(at).unwrap_or("").to_owned());
-        cells.flat_map(|cell| cell.split(',').filter_map(|value| value.parse().ok()).collect::<Vec<_>>()).collect()
+        cells
+            .flat_map(|cell| cell.split(',').filter_map(|value| value.parse().ok()).collect::<Vec<_>>())
+            .collect()
     };
     // Each record has a count of either direction, the asking one first.
-    let both = |at: usize| -> [u64; 2] {
-        [0, 1].map(|side| column(at).into_iter().skip(side).step_by(2).sum())
-    };
+    let both =
+        |at: usize| -> [u64; 2] { [0, 1].map(|side| column(at).into_iter().skip(side).step_by(2).sum()) };
     let (packets, bytes) = (both(0), both(1));
     assert_eq!(column(2).len(), lines.len(), "{told}");
     assert_eq!([packets[0], bytes[0], packets[1], bytes[1]], of_lines(&lines));
@@ -159,7 +160,9 @@ fn a_collector_takes_the_datagrams() {
     let free = free.expect("a port").port();
     let (port, files) = (free.to_string(), folder.file(""));
     let begin = ["-l", &files, "-b", "127.0.0.1", "-p", &port, "-t", "3600"];
-    let Ok(collector) = Command::new("nfcapd").args(begin).stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
+    let Ok(collector) =
+        Command::new("nfcapd").args(begin).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+    else {
         println!("skipped: nfcapd is not installed (apt-get install nfdump)");
         return;
     };
@@ -181,10 +184,12 @@ fn a_collector_takes_the_datagrams() {
     // Its file gets its name when it ends.
     kill(Pid::from_raw(collector.0.id().cast_signed()), Signal::SIGINT).expect("a child of this test");
     collector.0.wait().expect("it ends");
-    let file = folder.names().into_iter().find(|name| name.starts_with("nfcapd.2")).expect("a file of nfcapd");
+    let file =
+        folder.names().into_iter().find(|name| name.starts_with("nfcapd.2")).expect("a file of nfcapd");
     let told = program("nfdump", ["-I", "-r", &folder.file(&file)]).expect("nfdump, which comes with nfcapd");
     let count = |name: &str| -> u64 {
-        let line = told.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).expect("a count");
+        let line =
+            told.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).expect("a count");
         line.trim().parse().expect("a number")
     };
     let [packets, bytes, back, bytes_back] = of_lines(&lines);
@@ -200,7 +205,8 @@ fn a_collector_that_is_not_there_is_told() {
     fs::write(&path, CHAIN).expect("a folder of the test");
     // What is bound and not connected takes datagrams: a port that was free a moment ago does not.
     let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
-    let output = paceline(&["run", &path, "--pcap", "captures/edge.pcap", "--connections", &format!("udp:{free}")]);
+    let output =
+        paceline(&["run", &path, "--pcap", "captures/edge.pcap", "--connections", &format!("udp:{free}")]);
     assert!(!output.status.success());
     assert!(stderr(&output).contains("took no connections"), "{}", stderr(&output));
     assert!(stdout(&output).contains("Verdicts"), "{}", stdout(&output));

@@ -251,7 +251,8 @@ mod tests {
         for side in [None, Some(Side::Inside), Some(Side::Outside)] {
             let (came, quotable) = (Note::by(side), Note::by(side).quotable());
             let states = |note: Note| {
-                let which = [note.is_quotable(), note.is_edited(), note.is_followed(), note.is_inside_a_tunnel()];
+                let which =
+                    [note.is_quotable(), note.is_edited(), note.is_followed(), note.is_inside_a_tunnel()];
                 (note.side(), note.refused(), which)
             };
             assert_eq!(states(came), (side, None, [false; 4]));

@@ -25,7 +25,8 @@ impl Collector {
     pub(super) fn named(path: &Path) -> Option<Result<Collector, Failure>> {
         let name = path.to_str()?.strip_prefix("udp:")?;
         Some(Collector::connected(name).map_err(|error| {
-            let text = format!("no collector at `{name}`: {error}\nGive its address and port: udp:192.0.2.1:4739");
+            let text =
+                format!("no collector at `{name}`: {error}\nGive its address and port: udp:192.0.2.1:4739");
             Failure::usage(text).coded(Code::CannotWrite)
         }))
     }

@@ -234,10 +234,13 @@ mod tests {
     #[test]
     fn many_records_take_several_messages() {
         let ipv6 = TCP.replace("10.0.0.1", "2001:db8::1").replace("192.0.2.1", "2001:db8::2");
-        let lines: Vec<String> = (0..100).map(|at| if at % 7 < 3 { ipv6.clone() } else { TCP.to_owned() }).collect();
+        let lines: Vec<String> =
+            (0..100).map(|at| if at % 7 < 3 { ipv6.clone() } else { TCP.to_owned() }).collect();
         let messages = messages(&lines).expect("lines");
-        let sequences: Vec<u32> =
-            messages.iter().map(|message| u32::from_be_bytes(message[8..12].try_into().expect("4 bytes"))).collect();
+        let sequences: Vec<u32> = messages
+            .iter()
+            .map(|message| u32::from_be_bytes(message[8..12].try_into().expect("4 bytes")))
+            .collect();
         assert!(sequences.is_sorted() && sequences[0] == 0 && messages.len() > 5, "{sequences:?}");
         for message in &messages {
             assert!(message.len() <= MESSAGE_BYTES);

@@ -100,7 +100,8 @@ impl Reports {
     /// even where one could not be written.
     pub fn write_documents(self, contents: &[&dyn Fn() -> String], text: &str) -> Result<(), Failure> {
         let asked = self.documents.into_iter().zip(contents);
-        let written: Vec<_> = asked.filter_map(|(sink, content)| Some(sink?.write(content().as_bytes()))).collect();
+        let written: Vec<_> =
+            asked.filter_map(|(sink, content)| Some(sink?.write(content().as_bytes()))).collect();
         self.text.show(text)?;
         written.into_iter().collect()
     }
