@@ -398,6 +398,13 @@ fn an_office(strategy: &str) {
         assert!(office.mail.ping(OUTSIDE, 1) && office.desk.ping(OUTSIDE, 1));
         spoofed
     });
+    // Interfaces stay as they are; all else may change.
+    let text = fs::read_to_string(office.folder.file("small-office.toml")).expect("the recipe");
+    let other = office.folder.file("other.toml");
+    fs::write(&other, text.replace("10.0.1.0/24", "10.0.2.0/24").replace("10.0.1.25", "10.0.2.25")).expect("a folder");
+    let output = paceline(&["ctl", "reload", &other, "--control", &office.socket()]);
+    assert!(stderr(&output).contains("its [[interface]] tables are others"), "{}", stderr(&output));
+    office.ctl(&["reload", &office.folder.file("small-office.toml")]);
     let status = office.ctl(&["status"]);
     assert!(["lan0: ", "dmz0: ", "wan0: "].iter().all(|name| status.contains(name)), "{status}");
     run.signal("-TERM");

@@ -151,6 +151,12 @@ impl Subject {
     pub fn reload(&self, name: &str, text: &str) -> Result<ReloadReport, String> {
         let mut expiries = self.changes.begin();
         let chain = Chain::parse(name, text, &self.registry).map_err(|error| error.in_words())?;
+        let runs = self.progress.reloads.current();
+        if runs.is_some_and(|(runs, _)| runs.interfaces != chain.interfaces) {
+            return Err("its [[interface]] tables are others than those of the chain that runs, whose interfaces are open, each \
+                        with the hosts of its side\nEnd the run, and start it with this file."
+                .to_owned());
+        }
         // Checks know more of backends than its file does.
         let chain = match self.health.news(&chain) {
             none if none.is_empty() => chain,

@@ -227,7 +227,7 @@ impl Rule {
 struct Conditions {
     states: Option<States>,
     is_from_outside: Option<bool>,
-    /// Of the source, and of the destination, the hosts of the side that it has to be of.
+    /// The hosts of the side that the source has to be of, and of the one that the destination has to be of.
     hosts: [Option<PrefixSet>; 2],
     types: Option<Vec<(u8, u8)>>,
     flags: Option<(u8, u8)>,
