@@ -7,7 +7,7 @@
 //!  | link | IPv6, 40 | UDP, 8 | the packet
 //! ```
 //!
-//! Of the packet inside no byte changes. The outer header:
+//! No byte of the packet inside changes. The outer header:
 //!
 //! | field | what it is |
 //! |---|---|
@@ -132,8 +132,8 @@ impl fmt::Display for Tunnel {
     }
 }
 
-/// A hash of the packet's 5-tuple, the same on all machines. That one who chooses ports can choose it does no harm: it
-/// only spreads flows over paths.
+/// A hash of the packet's 5-tuple, the same on all machines. A sender that chooses ports chooses it, which does
+/// no harm: it only spreads flows over paths.
 fn hash_of(headers: &Headers) -> u32 {
     let folded = |Addr(bytes): Addr| {
         let bits = u128::from_be_bytes(bytes);

@@ -63,7 +63,7 @@ const STATIONS: &str = "0200 0000 0002 0200 0000 0001";
 /// From 10.0.0.1, port 1000, to 10.0.0.2, port 80, with DSCP AF41 and ECN ECT(0).
 const V4: &str = "458a 0028 0001 4000 4006 2643 0a00 0001 0a00 0002
                   03e8 0050 0102 0304 0000 0000 5002 ffff 93a2 0000";
-/// The same over IPv6, as UDP of 4 bytes, with CE.
+/// From 2001:db8::1 to 2001:db8::2: UDP of 4 bytes, with CE.
 const V6: &str = "68b0 0000 000c 1140 2001 0db8 0000 0000 0000 0000 0000 0001
                   2001 0db8 0000 0000 0000 0000 0000 0002 03e8 0050 000c 4a20 0102 0304";
 
@@ -315,7 +315,7 @@ fn a_packet_that_is_too_long_goes_into_no_tunnel() {
     }
 }
 
-/// Of a packet that a capture cut the lengths are the packet's.
+/// A packet that a capture cut keeps its lengths.
 #[test]
 fn what_a_capture_cut_keeps_its_length() {
     let whole = hex(V6);

@@ -238,7 +238,7 @@ fn answers(report: &AnswersReport) -> String {
     };
     if echo_replies > 0 {
         let and = if text.ends_with(':') { "" } else { ";" };
-        text += &format!("{and} {} answered", plural(echo_replies, "ping"));
+        text += &format!("{and} {}", plural(echo_replies, "ping"));
     }
     if unanswerable > 0 {
         text += &format!("; {} are not to be answered", count(unanswerable));
