@@ -1,7 +1,7 @@
 //! What the balancer reads of a packet and what it keeps of a flow.
 
 use nf::{Connection, FiveTuple, FlowKey, hash_bytes};
-use wire::{Addr, Headers, IcmpPorts, protocol, tcp_flags};
+use wire::{Addr, Headers, IcmpPorts, Marks, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 /// Any number; the same everywhere, so that balancers agree.
