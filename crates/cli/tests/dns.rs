@@ -32,12 +32,20 @@ pub fn query(id: u16, name: &str) -> Vec<u8> {
 
 /// The answer to a question: its name, by a pointer, has the one address.
 pub fn answer(query: &[u8]) -> Vec<u8> {
+    answers(query, 1)
+}
+
+/// An answer that says the address so many times, 16 bytes each.
+pub fn answers(query: &[u8], times: u16) -> Vec<u8> {
     let name_len = query[12..].iter().position(|byte| *byte == 0).expect("a name ends") + 1;
     // What follows the question, such as EDNS, is left out.
     let mut bytes = query[..12 + name_len + 4].to_vec();
-    bytes[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
-    bytes.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
-    bytes.extend(ANSWER);
+    bytes[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0]);
+    bytes[6..8].copy_from_slice(&times.to_be_bytes());
+    for _ in 0..times {
+        bytes.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
+        bytes.extend(ANSWER);
+    }
     bytes
 }
 

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::dns::{answer, query};
+use crate::dns::{answers, query};
 use crate::lab::{Lab, Namespace};
 use crate::live::{number, of};
 use crate::raw::{Raw, station};
@@ -33,6 +34,8 @@ const MAIL_OUTSIDE: &str = "203.0.113.1:25";
 const SSH: &str = "10.0.1.25:22";
 const WEB: &str = "203.0.113.2:80";
 const DNS: &str = "203.0.113.2:53";
+/// Addresses of a large answer: 1,800 bytes, two fragments.
+const MANY: u16 = 112;
 /// The way out is narrower than the links inside.
 const NARROW: u32 = 1_400;
 
@@ -236,18 +239,71 @@ fn people_reach_what_they_may(office: &Office) {
 
     let socket = desk.bound(|| UdpSocket::bind("10.0.0.11:0"));
     socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
-    let question = query(7, "office.example.com");
-    socket.send_to(&question, DNS).expect("it is sent");
-    let mut buffer = [0; 512];
-    let (len, _) = socket.recv_from(&mut buffer).expect("names are answered");
-    assert!(buffer[..len] == answer(&question));
-    // What comes in fragments (`ping -s 4000`, large answers of DNS) is left out: a NAT here drops fragments.
+    let mut buffer = [0; 4_096];
+    for (question, times) in [(query(7, "office.example.com"), 1), (query(8, "large.example.com"), MANY)] {
+        socket.send_to(&question, DNS).expect("it is sent");
+        let (len, _) = socket.recv_from(&mut buffer).expect("names are answered");
+        assert!(buffer[..len] == answers(&question, times));
+    }
+    if Command::new("dig").arg("-v").output().is_err() {
+        println!("skipped: `dig` (package bind9-dnsutils) does not run");
+    } else {
+        let output = desk.run("dig", "+notcp +ignore +bufsize=4096 +time=30 @203.0.113.2 large.example.com");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let size =
+            said.lines().find_map(|line| line.strip_prefix(";; MSG SIZE  rcvd: ")?.trim().parse().ok());
+        assert!(size.is_some_and(|size: u32| size >= 1_800), "{said}");
+    }
+    // In fragments, as large answers come.
+    let output = desk.run("ping", &format!("-n -c 2 -i 0.3 -W 30 -s 4000 {OUTSIDE}"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 
+    if runs("traceroute") {
+        let output = desk.run("traceroute", &format!("-n -m 4 -w 20 {OUTSIDE}"));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let hops: Vec<_> = said.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
+        assert_eq!(hops, ["10.0.0.1", OUTSIDE], "{said}");
+    }
     if runs("curl") {
         let output = desk.run("curl", &format!("-sS --http0.9 --max-time 5 --output - http://{WEB}/"));
         // The server never ends its answer, which begins with whom it sees.
         assert!(output.stdout.starts_with(b"203.0.113.1\n"), "{}", stderr(&output));
     }
+}
+
+/// A login by ssh, at another host of the dmz, is for one desk alone.
+fn ssh_is_for_one_desk(office: &Office) {
+    const SERVER: &str = "/usr/sbin/sshd";
+    if !Path::new(SERVER).exists() {
+        println!("skipped: `sshd` (package openssh-server) is not installed");
+        return;
+    }
+    let Office { admin, desk, mail, folder, .. } = office;
+    // Where it gives up its rights.
+    fs::create_dir_all("/run/sshd").expect("root may");
+    let key = folder.file("key");
+    let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &key]).status();
+    assert!(made.expect("it comes with the server").success());
+    mail.ip("addr add 10.0.1.26/24 dev eth0");
+    let options =
+        "-o ListenAddress=10.0.1.26 -o PidFile=none -o PermitRootLogin=yes -o StrictModes=no -o UsePAM=no";
+    let _server =
+        mail.start(SERVER, &format!("-D -e -f /dev/null -h {key} {options} -o AuthorizedKeysFile={key}.pub"));
+    let login = |host: &Namespace| {
+        let options = "-F none -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null";
+        host.run("ssh", &format!("{options} -o ConnectTimeout=60 -i {key} root@10.0.1.26 echo in"))
+    };
+    let begin = Instant::now();
+    loop {
+        let output = login(admin);
+        if output.stdout == b"in\n" {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{}", stderr(&output));
+        thread::sleep(Duration::from_millis(50));
+    }
+    let refused = login(desk);
+    assert!(stderr(&refused).contains("Connection refused"), "{}", stderr(&refused));
 }
 
 /// An address that comes into the block list is refused and dropped at once, and reached again when it leaves.
@@ -385,11 +441,14 @@ fn an_office(strategy: &str) {
             let mut buffer = [0; 512];
             while goes_on.load(Ordering::Relaxed) {
                 if let Ok((len, from)) = names.recv_from(&mut buffer) {
-                    names.send_to(&answer(&buffer[..len]), from).expect("it is sent");
+                    let is_large = buffer[..len].windows(5).any(|word| word == b"large");
+                    let answer = answers(&buffer[..len], if is_large { MANY } else { 1 });
+                    names.send_to(&answer, from).expect("it is sent");
                 }
             }
         });
         people_reach_what_they_may(&office);
+        ssh_is_for_one_desk(&office);
         blocked_for_a_while(&office);
         dropped_packets_are_logged(&office);
         hosts_have_their_share(&office);
@@ -401,7 +460,8 @@ fn an_office(strategy: &str) {
     // Interfaces stay as they are; all else may change.
     let text = fs::read_to_string(office.folder.file("small-office.toml")).expect("the recipe");
     let other = office.folder.file("other.toml");
-    fs::write(&other, text.replace("10.0.1.0/24", "10.0.2.0/24").replace("10.0.1.25", "10.0.2.25")).expect("a folder");
+    fs::write(&other, text.replace("10.0.1.0/24", "10.0.2.0/24").replace("10.0.1.25", "10.0.2.25"))
+        .expect("a folder");
     let output = paceline(&["ctl", "reload", &other, "--control", &office.socket()]);
     assert!(stderr(&output).contains("its [[interface]] tables are others"), "{}", stderr(&output));
     office.ctl(&["reload", &office.folder.file("small-office.toml")]);
