@@ -204,7 +204,7 @@ fn runs(program: &str) -> bool {
     runs
 }
 
-/// Who reaches whom, with which address, and what is said to those who do not.
+/// Who reaches whom, with which address, and what senders are told that may not.
 fn people_reach_what_they_may(office: &Office) {
     let Office { admin, desk, mail, outside, .. } = office;
     let peer = |host: &Namespace, to: &str| greeted(host, to, PATIENCE).map(|(peer, _)| peer);
@@ -401,7 +401,8 @@ fn an_office(strategy: &str) {
     // Interfaces stay as they are; all else may change.
     let text = fs::read_to_string(office.folder.file("small-office.toml")).expect("the recipe");
     let other = office.folder.file("other.toml");
-    fs::write(&other, text.replace("10.0.1.0/24", "10.0.2.0/24").replace("10.0.1.25", "10.0.2.25")).expect("a folder");
+    fs::write(&other, text.replace("10.0.1.0/24", "10.0.2.0/24").replace("10.0.1.25", "10.0.2.25"))
+        .expect("a folder");
     let output = paceline(&["ctl", "reload", &other, "--control", &office.socket()]);
     assert!(stderr(&output).contains("its [[interface]] tables are others"), "{}", stderr(&output));
     office.ctl(&["reload", &office.folder.file("small-office.toml")]);
