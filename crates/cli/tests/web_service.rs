@@ -251,7 +251,7 @@ struct Download {
 
 impl Download {
     /// Whether it ended well, with every byte.
-    fn is_whole(mut self) -> bool {
+    fn ends_whole(mut self) -> bool {
         let is_well = self.child.wait().expect("it ends").success();
         let got = fs::read(&self.path).unwrap_or_default();
         let expected = b'0' + self.server as u8;
@@ -299,10 +299,10 @@ fn a_balanced_web_service(strategy: &str, cores: &str) {
     assert!(others.len() >= 2 && !of_third.is_empty());
     for download in others {
         let server = download.server;
-        assert!(download.is_whole(), "a download from server {server}");
+        assert!(download.ends_whole(), "a download from server {server}");
     }
     // What a test that sees no break would miss: those of the dead server break.
-    assert!(of_third.into_iter().all(|download| !download.is_whole()), "a dead server's connections");
+    assert!(of_third.into_iter().all(|download| !download.ends_whole()), "a dead server's connections");
     // Both come back.
     let _third = web.serve(2);
     wait_until("a check finds that a server is back", || web.health(2) == "good");
