@@ -327,9 +327,9 @@ fn later_fragments_get_what_their_first_said() {
     assert_eq!(tracker.follow(&part(1, 72, 80, false), &later, 0), Err(WithoutFirst));
 }
 
-/// The flood: first fragments of a datagram each. `sources` of them are in turn.
-fn flood(tracker: &mut FragmentTracker, firsts: u32, sources: u32) {
-    for number in 0..firsts {
+/// The flood: first fragments of a datagram each, with these numbers. `sources` of them are in turn.
+fn flood(tracker: &mut FragmentTracker, numbers: std::ops::Range<u32>, sources: u32) {
+    for number in numbers {
         let [a, b, c, d] = (number % sources).to_be_bytes();
         let datagram = Datagram {
             src: Addr::v4([192 | a, b, c, d]),
@@ -346,11 +346,11 @@ fn flood(tracker: &mut FragmentTracker, firsts: u32, sources: u32) {
 #[test]
 fn one_source_that_floods_keeps_nobody_else_out() {
     let mut tracker = FragmentTracker::new();
-    flood(&mut tracker, 2_000, 1);
+    flood(&mut tracker, 0..2_000, 1);
     for id in 0..100 {
         assert_eq!(tracker.check(&part(id, 0, 24, true), 0), None, "there is room for each");
     }
-    flood(&mut tracker, 100_000, 1);
+    flood(&mut tracker, 2_000..102_000, 1);
     for id in 0..100 {
         assert_eq!(tracker.check(&part(id, 24, 48, false), 0), None, "{id}");
     }
@@ -361,10 +361,10 @@ fn one_source_that_floods_keeps_nobody_else_out() {
 #[test]
 fn a_flood_of_many_sources_leaves_the_quick_ones() {
     let mut tracker = FragmentTracker::new();
-    flood(&mut tracker, 5_000, u32::MAX);
-    for (between, becomes) in [(1_000, None), (1_024, Some(WithoutFirst))] {
+    flood(&mut tracker, 0..5_000, u32::MAX);
+    for (from, between, becomes) in [(10_000, 1_000, None), (20_000, 1_024, Some(WithoutFirst))] {
         assert_eq!(tracker.check(&more(0, 24), 0), None);
-        flood(&mut tracker, between, u32::MAX);
+        flood(&mut tracker, from..from + between, u32::MAX);
         assert_eq!(tracker.check(&last(24, 48), 0), becomes, "{between}");
     }
 }
