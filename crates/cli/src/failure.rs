@@ -1,6 +1,7 @@
 //! Failures of commands, and the exit status of each kind.
 
 use std::fmt;
+use std::io::Write;
 use std::process::ExitCode;
 
 use engine::RunError;
@@ -37,6 +38,11 @@ pub enum Failure {
     OutputClosed,
 }
 
+/// A line on standard error; nothing where nobody reads it any more, as behind `2>&1 | head`.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 /// What fails at the end of a run, where nothing that fails keeps the rest from being written.
 #[derive(Default)]
 pub struct Failures(Option<Failure>);
@@ -46,7 +52,7 @@ impl Failures {
     pub fn of<T>(&mut self, step: Result<T, Failure>) -> Option<T> {
         match step {
             Ok(done) => return Some(done),
-            Err(Failure::Told(_, _, report)) if self.0.is_some() => eprintln!("note: {report}"),
+            Err(Failure::Told(_, _, report)) if self.0.is_some() => say(&format!("note: {report}")),
             Err(failure) => _ = self.0.get_or_insert(failure),
         }
         None
@@ -148,7 +154,7 @@ impl Failure {
         match self {
             Failure::Told(status, code, report) => {
                 // The report ends without a new line, or with one.
-                eprintln!("{}\n  more: {}", format!("{report:?}").trim_end(), code.hint());
+                say(&format!("{}\n  more: {}", format!("{report:?}").trim_end(), code.hint()));
                 ExitCode::from(status)
             }
             // The first signal brought a line.

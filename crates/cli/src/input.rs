@@ -24,6 +24,13 @@ pub fn read_chain(path: &Path, registry: &Registry) -> Result<Chain, Failure> {
         ))
         .coded(Code::WrongFile));
     }
+    if path.extension().is_some_and(|extension| extension == "p4") {
+        return Err(Failure::usage(format!(
+            "{name} is a P4 program, and a chain was expected, which is a TOML file\n\
+             Over a capture: `paceline p4 run {name} --pcap CAPTURE`; on interfaces, in the kernel: `paceline run {name} --backend xdp`."
+        ))
+        .coded(Code::WrongFile));
+    }
     let text = read_text("the chain file", path)?;
     Chain::parse(&name, &text, registry).map_err(|error| Failure::mistake(*error))
 }
@@ -47,8 +54,8 @@ fn text_of(what: &str, path: &Path, file: io::Result<impl Read>) -> Result<Strin
     let mut bytes = Vec::new();
     let read = file.and_then(|file| file.take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes));
     read.map_err(|error| {
-        Failure::usage(format!("cannot read {what} {name}: {error}{}", meant::tip(path)))
-            .coded(Code::CannotRead)
+        let tip = if path.is_dir() { "\nName a file in it.".to_owned() } else { meant::tip(path) };
+        Failure::usage(format!("cannot read {what} {name}: {error}{tip}")).coded(Code::CannotRead)
     })?;
     if bytes.len() as u64 > MAX_TEXT_BYTES {
         let most = MAX_TEXT_BYTES >> 20;

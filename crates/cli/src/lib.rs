@@ -106,7 +106,7 @@ impl Program {
 fn refused(error: clap::Error) -> ! {
     let _ = error.print();
     if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        eprintln!("  more: {}", Code::Usage.hint());
+        failure::say(&format!("  more: {}", Code::Usage.hint()));
     }
     process::exit(error.exit_code())
 }

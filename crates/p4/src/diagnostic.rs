@@ -8,7 +8,7 @@ use miette::{LabeledSpan, NamedSource, Severity, SourceCode};
 use crate::source::{Sources, Span};
 
 /// Errors that are shown at most, and warnings: after so many nobody reads on.
-pub const MAX_ERRORS: usize = 50;
+pub const MAX_ERRORS: usize = 20;
 
 /// One mistake: message, place, and what to do.
 #[derive(Clone, Debug)]

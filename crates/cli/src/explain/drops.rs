@@ -64,7 +64,9 @@ const REASONS: &[(&str, &str, &str)] = &[
         "no-mapping",
         "nat",
         "A packet for an external endpoint that no inside host has: a stranger, or an answer behind the mapping's time-out. ICMP errors \
-         about packets without a mapping, too.",
+         about packets without a mapping, too. Over a capture, answers that were recorded go to the ports of the gateway that was there: \
+         `port_choice = \"preserve\"` gives out the hosts' own ports, as Linux does, where \"random\", the default, gives others. With \
+         `hairpinning = false`, what an inside host sends to an external address.",
     ),
     (
         "no-port",

@@ -20,7 +20,7 @@ const CHAIN: &str = include_str!("../../../examples/fair.toml");
 const EXAMPLES: &str = "\
 Examples:
   paceline new my-function
-  cd my-function && cargo test && cargo run --release -- nfs my-function
+  cd my-function && cargo test --release && cargo run --release -- nfs my-function
   paceline new my-strategy --strategy";
 
 #[derive(Args)]
@@ -174,7 +174,7 @@ fn manifest(name: &str, sources: &Path, ours: &[&str], others: &str) -> String {
          [dependencies]\n{}\
          paceline = {{ path = \"{crates}/cli\" }}\n{others}\n\
          # A workspace of its own, wherever the folder lies.\n[workspace]\n\n\
-         [profile.release]\nlto = \"thin\"\n",
+         # For measuring, at the price of minutes of building:\n# [profile.release]\n# lto = \"thin\"\n",
         ours.collect::<String>()
     )
 }
