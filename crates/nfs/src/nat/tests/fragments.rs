@@ -222,7 +222,7 @@ proptest! {
         let bytes = transport(of, src, dst, &data);
         let ends: Vec<usize> =
             cuts.into_iter().map(|cut| cut * 8).filter(|cut| *cut < bytes.len()).chain([bytes.len()]).collect();
-        let mut through = |rig: &mut Rig<Nat>, ends: &[usize]| {
+        let through = |rig: &mut Rig<Nat>, ends: &[usize]| {
             let mut entrance = Entrance::default();
             let pieces = in_pieces(of, src.0, dst.0, &bytes, ends).into_iter();
             let sent: Result<Vec<_>, _> = pieces.map(|piece| sent(rig, &mut entrance, piece)).collect();
