@@ -138,8 +138,12 @@ impl Dispatching {
                 arrived.last_mut().expect("one").wire_len = bytes_of.len() as u32;
                 *next += 1;
             }
-            let headers =
-                ingress.batch(arrived, bytes, |bytes, frame| &bytes[(frame.stamp.seq - first) as usize]);
+            let headers = ingress.batch(
+                arrived,
+                &mut &*bytes,
+                |bytes: &&[_], frame| &bytes[(frame.stamp.seq - first) as usize],
+                |_, _, _| false,
+            );
             dispatcher.tell(headers, arrived, &Sink).expect("open");
             for (frame, headers) in arrived.iter_mut().zip(headers) {
                 black_box(dispatcher.dispatch(headers, frame, &Sink)).expect("open");

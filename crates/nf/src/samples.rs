@@ -7,16 +7,21 @@ use zerocopy::IntoBytes;
 
 use crate::hash_bytes;
 
+/// The IP version, as marks.
+fn version(headers: &Headers) -> Marks {
+    headers.marks & (Marks::IPV4 | Marks::IPV6)
+}
+
 /// Headers of packets drawn at random, without end and the same for each `seed`: TCP with its options, UDP,
-/// ICMP with errors that quote packets, SCTP and others, over IPv4 and IPv6, in fragments, of which some later ones have what a first one said, tagged, cut by the capture, malformed, and some
-/// that are not IP.
+/// ICMP with errors that quote packets, SCTP and others, over IPv4 and IPv6, in fragments, of which some later ones have what
+/// their first one said, tagged, cut by the capture, malformed, and some that are not IP.
 ///
 /// Addresses, ports, types and flags are drawn from few that matter to functions, and sometimes from all:
 /// IPv4 addresses from the first four of `10.0.0.0/24`, `192.0.2.0/24`, `198.51.100.0/24` and
 /// `203.0.113.0/24`, IPv6 ones from the first four of `2001:db8::/64`. Inside is 10.0.0.0/8.
 pub fn sample_headers(seed: u64) -> impl Iterator<Item = Headers> {
     let mut draw = Draw { seed, drawn: 0 };
-    let mut first = First::default();
+    let mut first: Option<Headers> = None;
     core::iter::repeat_with(move || {
         let mut frame = draw.frame();
         let wire_len = frame.len() as u32;
@@ -28,14 +33,18 @@ pub fn sample_headers(seed: u64) -> impl Iterator<Item = Headers> {
             frame.truncate(draw.below(frame.len() + 1));
         }
         let mut headers = wire::parse(LinkType::Ethernet, &frame, wire_len);
+        if headers.is_first_fragment() && headers.is_well_formed() {
+            first = Some(headers);
+        } else if let Some(first) = first.filter(|first| version(first) == version(&headers))
+            && headers.is_lone_fragment()
+            && headers.l3_len % 2 == 0
+        {
+            // Half of the later ones, without another draw: a datagram has one sender and one receiver.
+            (headers.src, headers.dst) = (first.src, first.dst);
+            headers.follow(&First::of(&first));
+        }
         let is_inside = headers.src.to_v4().is_some_and(|[first, ..]| first == 10);
         headers.marks.set(Marks::FROM_OUTSIDE, headers.is_ip() && !is_inside);
-        match headers.is_first_fragment() && headers.is_well_formed() {
-            true => first = First::of(&headers),
-            // Half of the later ones, without another draw.
-            false if headers.l3_len % 2 == 0 => headers.follow(&first),
-            false => {}
-        }
         headers
     })
 }
