@@ -36,6 +36,14 @@ use crate::{Addr, Fields, Headers, Marks, Tunnel, protocol};
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Edits {
+    line: Line,
+    tunnel: Tunnel,
+}
+
+/// All but the tunnel: a cache line, which is copied whole.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line {
     src: Addr,
     dst: Addr,
     /// Which of the other fields are meant; those that are not hold anything. With [`OF_V6`].
@@ -48,10 +56,9 @@ pub struct Edits {
     mss: u16,
     src_mac: [u8; 6],
     dst_mac: [u8; 6],
-    tunnel: Tunnel,
 }
 
-const _: () = assert!(size_of::<Edits>() == 128 && core::mem::offset_of!(Edits, tunnel) <= 64);
+const _: () = assert!(size_of::<Line>() == 64 && size_of::<Edits>() == 128);
 
 /// Beside the fields that are set: an address of IPv6 was. So one test says that all are of IPv4, as nearly always.
 const OF_V6: Fields = Fields::from_bits_retain(1 << 31);
@@ -82,36 +89,38 @@ pub enum VlanEdit {
 impl Edits {
     /// No change.
     pub const NONE: Edits = Edits {
-        set: Fields::empty(),
-        src: Addr::UNSPECIFIED,
-        dst: Addr::UNSPECIFIED,
-        src_port: 0,
-        dst_port: 0,
-        ttl: 0,
-        tos: 0,
-        vlan: VlanEdit::Pop,
-        mss: 0,
-        src_mac: [0; 6],
-        dst_mac: [0; 6],
+        line: Line {
+            set: Fields::empty(),
+            src: Addr::UNSPECIFIED,
+            dst: Addr::UNSPECIFIED,
+            src_port: 0,
+            dst_port: 0,
+            ttl: 0,
+            tos: 0,
+            vlan: VlanEdit::Pop,
+            mss: 0,
+            src_mac: [0; 6],
+            dst_mac: [0; 6],
+        },
         tunnel: Tunnel::NONE,
     };
 
     /// Whether nothing changes.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.set.is_empty()
+        self.line.set.is_empty()
     }
 
     /// The fields that change.
     #[inline]
     pub fn fields(&self) -> Fields {
-        self.set.difference(OF_V6)
+        self.line.set.difference(OF_V6)
     }
 
     /// Back to no change: one store, where `NONE` is a cache line of them.
     #[inline]
     pub fn clear(&mut self) {
-        self.set = Fields::empty();
+        self.line.set = Fields::empty();
     }
 
     /// Notes what is set now, to go back to with [`Edits::undo_to`]: one test, and a copy only where
@@ -133,100 +142,100 @@ impl Edits {
     /// Sets the source address. An address of the other family than the packet's is not applied.
     #[inline]
     pub fn set_src(&mut self, addr: Addr) {
-        self.src = addr;
-        self.set |= Fields::SRC_ADDR | family_of(addr);
+        self.line.src = addr;
+        self.line.set |= Fields::SRC_ADDR | family_of(addr);
     }
 
     /// Sets the destination address. An address of the other family than the packet's is not applied.
     #[inline]
     pub fn set_dst(&mut self, addr: Addr) {
-        self.dst = addr;
-        self.set |= Fields::DST_ADDR | family_of(addr);
+        self.line.dst = addr;
+        self.line.set |= Fields::DST_ADDR | family_of(addr);
     }
 
     /// Sets the source port; nothing happens to a packet without ports.
     #[inline]
     pub fn set_src_port(&mut self, port: u16) {
-        self.src_port = port;
-        self.set |= Fields::SRC_PORT;
+        self.line.src_port = port;
+        self.line.set |= Fields::SRC_PORT;
     }
 
     /// Sets the destination port; nothing happens to a packet without ports.
     #[inline]
     pub fn set_dst_port(&mut self, port: u16) {
-        self.dst_port = port;
-        self.set |= Fields::DST_PORT;
+        self.line.dst_port = port;
+        self.line.set |= Fields::DST_PORT;
     }
 
     /// Sets the time to live, or hop limit.
     #[inline]
     pub fn set_ttl(&mut self, ttl: u8) {
-        self.ttl = ttl;
-        self.set |= Fields::TTL;
+        self.line.ttl = ttl;
+        self.line.set |= Fields::TTL;
     }
 
     /// Sets the type of service, or traffic class.
     #[inline]
     pub fn set_tos(&mut self, tos: u8) {
-        self.tos = tos;
-        self.set |= Fields::TOS;
+        self.line.tos = tos;
+        self.line.set |= Fields::TOS;
     }
 
     /// Changes the outermost VLAN tag; only Ethernet frames have one.
     #[inline]
     pub fn set_vlan(&mut self, edit: VlanEdit) {
-        self.vlan = edit;
-        self.set |= Fields::VLAN;
+        self.line.vlan = edit;
+        self.line.set |= Fields::VLAN;
     }
 
     /// Sets the source MAC address of an Ethernet frame.
     #[inline]
     pub fn set_src_mac(&mut self, mac: [u8; 6]) {
-        self.src_mac = mac;
-        self.set |= Fields::SRC_MAC;
+        self.line.src_mac = mac;
+        self.line.set |= Fields::SRC_MAC;
     }
 
     /// Sets the destination MAC address of an Ethernet frame.
     #[inline]
     pub fn set_dst_mac(&mut self, mac: [u8; 6]) {
-        self.dst_mac = mac;
-        self.set |= Fields::DST_MAC;
+        self.line.dst_mac = mac;
+        self.line.set |= Fields::DST_MAC;
     }
 
     /// Lowers the maximum segment size that a SYN announces to `mss`, if it is above; a SYN that announces none stays as
     /// it is. Of two such edits the lower one holds.
     #[inline]
     pub fn lower_mss(&mut self, mss: u16) {
-        let before = if self.set.contains(Fields::MSS) { self.mss } else { u16::MAX };
-        self.mss = mss.min(before);
-        self.set |= Fields::MSS;
+        let before = if self.line.set.contains(Fields::MSS) { self.line.mss } else { u16::MAX };
+        self.line.mss = mss.min(before);
+        self.line.set |= Fields::MSS;
     }
 
     /// Puts the headers of a tunnel before the packet when it leaves. Of two such edits the later one holds.
     #[inline]
     pub fn set_tunnel(&mut self, tunnel: Tunnel) {
         self.tunnel = tunnel;
-        self.set |= Fields::TUNNEL;
+        self.line.set |= Fields::TUNNEL;
     }
 
     /// The tunnel that the packet goes into, if it goes into one.
     pub fn tunnel(&self) -> Option<Tunnel> {
-        self.set.contains(Fields::TUNNEL).then_some(self.tunnel)
+        self.line.set.contains(Fields::TUNNEL).then_some(self.tunnel)
     }
 
     /// The most that a SYN may announce as its maximum segment size, if that is set.
     pub fn mss(&self) -> Option<u16> {
-        self.set.contains(Fields::MSS).then_some(self.mss)
+        self.line.set.contains(Fields::MSS).then_some(self.line.mss)
     }
 
     /// The source MAC address that is set, if one is. What else is set is seen in headers: [`Edits::apply_to_headers`].
     pub fn src_mac(&self) -> Option<[u8; 6]> {
-        self.set.contains(Fields::SRC_MAC).then_some(self.src_mac)
+        self.line.set.contains(Fields::SRC_MAC).then_some(self.line.src_mac)
     }
 
     /// The destination MAC address that is set, if one is.
     pub fn dst_mac(&self) -> Option<[u8; 6]> {
-        self.set.contains(Fields::DST_MAC).then_some(self.dst_mac)
+        self.line.set.contains(Fields::DST_MAC).then_some(self.line.dst_mac)
     }
 }
 
@@ -246,22 +255,22 @@ impl Edits {
             None => self.applied_to_others(headers),
         };
         if set.contains(Fields::SRC_ADDR) {
-            headers.src = self.src;
+            headers.src = self.line.src;
         }
         if set.contains(Fields::DST_ADDR) {
-            headers.dst = self.dst;
+            headers.dst = self.line.dst;
         }
         if set.contains(Fields::SRC_PORT) {
-            headers.src_port = self.src_port;
+            headers.src_port = self.line.src_port;
         }
         if set.contains(Fields::DST_PORT) {
-            headers.dst_port = self.dst_port;
+            headers.dst_port = self.line.dst_port;
         }
         if set.contains(Fields::TTL) {
-            headers.ttl = self.ttl;
+            headers.ttl = self.line.ttl;
         }
         if set.contains(Fields::TOS) {
-            headers.tos = self.tos;
+            headers.tos = self.line.tos;
         }
         if set.contains(Fields::VLAN) {
             self.apply_vlan_to_headers(headers);
@@ -273,7 +282,7 @@ impl Edits {
     fn applied_to_others(&self, headers: &mut Headers) -> Fields {
         let set = self.applicable_to(headers);
         if matches!(headers.protocol, protocol::ICMP | protocol::ICMPV6) {
-            headers.follow_icmp_edits(set, self.src, self.src_port, self.dst_port);
+            headers.follow_icmp_edits(set, self.line.src, self.line.src_port, self.line.dst_port);
         }
         set
     }
@@ -320,7 +329,7 @@ impl Edits {
     #[cold]
     fn apply_vlan_to_headers(&self, headers: &mut Headers) {
         let tags_received = ethernet_tags(headers).unwrap_or(0);
-        let (tags, vlan) = match self.vlan {
+        let (tags, vlan) = match self.line.vlan {
             VlanEdit::Rewrite(vlan) => (tags_received, vlan),
             VlanEdit::Push(vlan) => (tags_received + 1, vlan),
             VlanEdit::Pop => (tags_received.saturating_sub(1), 0),
@@ -333,18 +342,18 @@ impl Edits {
 /// Edits are what they change: fields that are not set do not count.
 impl PartialEq for Edits {
     fn eq(&self, other: &Edits) -> bool {
-        let is_alike = |field, is_equal: bool| !self.set.contains(field) || is_equal;
+        let is_alike = |field, is_equal: bool| !self.line.set.contains(field) || is_equal;
         self.fields() == other.fields()
-            && is_alike(Fields::SRC_ADDR, self.src == other.src)
-            && is_alike(Fields::DST_ADDR, self.dst == other.dst)
-            && is_alike(Fields::SRC_PORT, self.src_port == other.src_port)
-            && is_alike(Fields::DST_PORT, self.dst_port == other.dst_port)
-            && is_alike(Fields::TTL, self.ttl == other.ttl)
-            && is_alike(Fields::TOS, self.tos == other.tos)
-            && is_alike(Fields::VLAN, self.vlan == other.vlan)
-            && is_alike(Fields::MSS, self.mss == other.mss)
-            && is_alike(Fields::SRC_MAC, self.src_mac == other.src_mac)
-            && is_alike(Fields::DST_MAC, self.dst_mac == other.dst_mac)
+            && is_alike(Fields::SRC_ADDR, self.line.src == other.line.src)
+            && is_alike(Fields::DST_ADDR, self.line.dst == other.line.dst)
+            && is_alike(Fields::SRC_PORT, self.line.src_port == other.line.src_port)
+            && is_alike(Fields::DST_PORT, self.line.dst_port == other.line.dst_port)
+            && is_alike(Fields::TTL, self.line.ttl == other.line.ttl)
+            && is_alike(Fields::TOS, self.line.tos == other.line.tos)
+            && is_alike(Fields::VLAN, self.line.vlan == other.line.vlan)
+            && is_alike(Fields::MSS, self.line.mss == other.line.mss)
+            && is_alike(Fields::SRC_MAC, self.line.src_mac == other.line.src_mac)
+            && is_alike(Fields::DST_MAC, self.line.dst_mac == other.line.dst_mac)
             && is_alike(Fields::TUNNEL, self.tunnel == other.tunnel)
     }
 }
@@ -360,20 +369,20 @@ impl Default for Edits {
 impl fmt::Debug for Edits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fields: [(Fields, &str, &dyn fmt::Debug); 11] = [
-            (Fields::SRC_ADDR, "src", &self.src),
-            (Fields::DST_ADDR, "dst", &self.dst),
-            (Fields::SRC_PORT, "src_port", &self.src_port),
-            (Fields::DST_PORT, "dst_port", &self.dst_port),
-            (Fields::TTL, "ttl", &self.ttl),
-            (Fields::TOS, "tos", &self.tos),
-            (Fields::VLAN, "vlan", &self.vlan),
-            (Fields::MSS, "mss", &self.mss),
-            (Fields::SRC_MAC, "src_mac", &self.src_mac),
-            (Fields::DST_MAC, "dst_mac", &self.dst_mac),
+            (Fields::SRC_ADDR, "src", &self.line.src),
+            (Fields::DST_ADDR, "dst", &self.line.dst),
+            (Fields::SRC_PORT, "src_port", &self.line.src_port),
+            (Fields::DST_PORT, "dst_port", &self.line.dst_port),
+            (Fields::TTL, "ttl", &self.line.ttl),
+            (Fields::TOS, "tos", &self.line.tos),
+            (Fields::VLAN, "vlan", &self.line.vlan),
+            (Fields::MSS, "mss", &self.line.mss),
+            (Fields::SRC_MAC, "src_mac", &self.line.src_mac),
+            (Fields::DST_MAC, "dst_mac", &self.line.dst_mac),
             (Fields::TUNNEL, "tunnel", &self.tunnel),
         ];
         let mut edits = f.debug_struct("Edits");
-        for (_, name, value) in fields.iter().filter(|(field, ..)| self.set.contains(*field)) {
+        for (_, name, value) in fields.iter().filter(|(field, ..)| self.line.set.contains(*field)) {
             edits.field(name, value);
         }
         edits.finish()

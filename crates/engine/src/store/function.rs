@@ -6,10 +6,10 @@ mod leaving;
 use std::any::Any;
 use std::mem;
 
-use nf::{EndedOf, NetworkFunction, Verdict, hash_bytes};
+use nf::{EndedOf, NetworkFunction, Verdict, hash_bytes, hash_u128};
 use table::{Cell, FlowTable, Parcel, Part, Slot, Watermark};
 use wire::{EditsMark, Headers, Stamp};
-use zerocopy::IntoBytes;
+use zerocopy::{Immutable, IntoBytes};
 
 use crate::path::counters::{FlowCounters, StageCounters};
 use crate::path::items::Items;
@@ -115,8 +115,17 @@ impl<F: NetworkFunction> FunctionMember<F> {
 #[inline]
 pub(crate) fn hash_state<F: NetworkFunction>(function: &F, state: &F::State, seed: u64) -> u64 {
     match const { F::EXTRAS.pool.without_allocation } {
-        None => hash_bytes(state.as_bytes(), seed),
-        Some(without_allocation) => hash_bytes(without_allocation(function, state).as_bytes(), seed),
+        None => hash_plain(state, seed),
+        Some(without_allocation) => hash_plain(&without_allocation(function, state), seed),
+    }
+}
+
+/// What [`hash_bytes`] gives for a state; without a call for one of 16 bytes, as most that end often have.
+#[inline(always)]
+fn hash_plain<S: IntoBytes + Immutable>(state: &S, seed: u64) -> u64 {
+    match <[u8; 16]>::try_from(state.as_bytes()) {
+        Ok(bytes) => hash_u128(u128::from_le_bytes(bytes), seed),
+        Err(_) => hash_bytes(state.as_bytes(), seed),
     }
 }
 

@@ -41,14 +41,16 @@ pub struct State {
     pub service: u8,
 }
 
-/// The first of several fragments.
-pub(super) const FIRST_FRAGMENT: u8 = 1;
+/// A ping: an echo request that is no fragment.
+pub(super) const PING: u8 = 1;
 /// An ICMP error that counts as a packet of the connection that it quotes: see [`Connection::quoted`].
 pub(super) const OF_CONNECTION: u8 = 2;
-/// A ping: an echo request that is no fragment.
-pub(super) const PING: u8 = 4;
+/// The first of several fragments; with [`FOLLOWED`] a later one. Both are where [`Marks`] have them, so that nothing is asked.
+pub(super) const FIRST_FRAGMENT: u8 = Marks::FIRST_FRAGMENT.bits();
 /// A later fragment with the ports of its first.
-pub(super) const FOLLOWED: u8 = 8;
+pub(super) const FOLLOWED: u8 = Marks::LATER_FRAGMENT.bits();
+
+const _: () = assert!((FIRST_FRAGMENT | FOLLOWED) & (PING | OF_CONNECTION) == 0);
 
 /// [`State::service`] of what a client sends to a backend itself, past every service.
 const NO_SERVICE: u8 = u8::MAX;
@@ -157,11 +159,7 @@ pub(super) fn hash_of_flow(flow: &FiveTuple) -> u64 {
 
 #[inline]
 pub(super) fn fragment_mark(headers: &Headers) -> u8 {
-    match headers {
-        _ if headers.is_followed() => FOLLOWED,
-        _ if headers.is_first_fragment() => FIRST_FRAGMENT,
-        _ => 0,
-    }
+    headers.marks.bits() & (FIRST_FRAGMENT | FOLLOWED)
 }
 
 impl Meta {
@@ -242,7 +240,7 @@ impl Meta {
 
     #[inline]
     pub(super) fn is_first_fragment(&self) -> bool {
-        self.marks & FIRST_FRAGMENT != 0
+        self.marks & (FIRST_FRAGMENT | FOLLOWED) == FIRST_FRAGMENT
     }
 
     /// Whether it is a later fragment, of which flags are not known.

@@ -1,6 +1,6 @@
 //! Edits after edits.
 
-use super::Edits;
+use super::{Edits, Line};
 use crate::Fields;
 
 impl Edits {
@@ -10,8 +10,8 @@ impl Edits {
         match self.is_empty() {
             // A tunnel is a second cache line, which few have.
             true => {
-                *self = Edits { tunnel: self.tunnel, ..*later };
-                if later.set.contains(Fields::TUNNEL) {
+                self.line = later.line;
+                if later.line.set.contains(Fields::TUNNEL) {
                     self.tunnel = later.tunnel;
                 }
             }
@@ -22,20 +22,20 @@ impl Edits {
     #[inline(never)]
     fn append_to_some(&mut self, later: &Edits) {
         let mss = [&*self, later].iter().filter_map(|edits| edits.mss()).min();
-        let of = |field| if later.set.contains(field) { later } else { &*self };
-        *self = Edits {
-            src: of(Fields::SRC_ADDR).src,
-            dst: of(Fields::DST_ADDR).dst,
-            set: self.set | later.set,
-            src_port: of(Fields::SRC_PORT).src_port,
-            dst_port: of(Fields::DST_PORT).dst_port,
-            ttl: of(Fields::TTL).ttl,
-            tos: of(Fields::TOS).tos,
-            vlan: of(Fields::VLAN).vlan,
+        let of = |field| if later.line.set.contains(field) { later } else { &*self };
+        let line = Line {
+            src: of(Fields::SRC_ADDR).line.src,
+            dst: of(Fields::DST_ADDR).line.dst,
+            set: self.line.set | later.line.set,
+            src_port: of(Fields::SRC_PORT).line.src_port,
+            dst_port: of(Fields::DST_PORT).line.dst_port,
+            ttl: of(Fields::TTL).line.ttl,
+            tos: of(Fields::TOS).line.tos,
+            vlan: of(Fields::VLAN).line.vlan,
             mss: mss.unwrap_or_default(),
-            src_mac: of(Fields::SRC_MAC).src_mac,
-            dst_mac: of(Fields::DST_MAC).dst_mac,
-            tunnel: of(Fields::TUNNEL).tunnel,
+            src_mac: of(Fields::SRC_MAC).line.src_mac,
+            dst_mac: of(Fields::DST_MAC).line.dst_mac,
         };
+        *self = Edits { line, tunnel: of(Fields::TUNNEL).tunnel };
     }
 }

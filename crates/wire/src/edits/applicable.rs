@@ -13,7 +13,7 @@ impl Edits {
         let mut taken = Fields::empty();
         if is_link_whole && let Some(tags) = ethernet_tags(headers) {
             taken |= Fields::SRC_MAC | Fields::DST_MAC;
-            let takes_vlan = match self.vlan {
+            let takes_vlan = match self.line.vlan {
                 VlanEdit::Push(_) => tags < 2,
                 VlanEdit::Rewrite(_) | VlanEdit::Pop => tags > 0,
             };
@@ -22,8 +22,8 @@ impl Edits {
         if is_ip_whole && headers.is_ip() {
             let is_v4 = headers.marks.contains(Marks::IPV4);
             taken |= Fields::TTL | Fields::TOS | Fields::TUNNEL;
-            taken.set(Fields::SRC_ADDR, self.src.to_v4().is_some() == is_v4);
-            taken.set(Fields::DST_ADDR, self.dst.to_v4().is_some() == is_v4);
+            taken.set(Fields::SRC_ADDR, self.line.src.to_v4().is_some() == is_v4);
+            taken.set(Fields::DST_ADDR, self.line.dst.to_v4().is_some() == is_v4);
         }
         let has_ports = match headers.protocol {
             // Those of a later fragment are written nowhere, and headers have them if they are known.
@@ -37,7 +37,7 @@ impl Edits {
         if matches!(headers.protocol, protocol::ICMP | protocol::ICMPV6) {
             taken |= icmp_ports(headers);
         }
-        self.set & taken
+        self.line.set & taken
     }
 
     /// The fields that can be edited, MAC addresses aside, where few rules decide: a whole TCP or UDP packet over
@@ -45,18 +45,18 @@ impl Edits {
     /// all but addresses of the other family. `None` for other packets, and with a VLAN edit.
     #[inline]
     pub(super) fn applicable_to_plain(&self, headers: &Headers) -> Option<Fields> {
-        if !headers.is_plain_ipv4() || self.set.contains(Fields::VLAN) {
+        if !headers.is_plain_ipv4() || self.line.set.contains(Fields::VLAN) {
             return None;
         }
-        let mut set = self.set;
+        let mut set = self.line.set;
         if !set.intersects(OF_V6) {
             return Some(set);
         }
         set.remove(OF_V6);
-        if set.contains(Fields::SRC_ADDR) && self.src.to_v4().is_none() {
+        if set.contains(Fields::SRC_ADDR) && self.line.src.to_v4().is_none() {
             set.remove(Fields::SRC_ADDR);
         }
-        if set.contains(Fields::DST_ADDR) && self.dst.to_v4().is_none() {
+        if set.contains(Fields::DST_ADDR) && self.line.dst.to_v4().is_none() {
             set.remove(Fields::DST_ADDR);
         }
         Some(set)

@@ -153,7 +153,7 @@ impl Edits {
             let side = if before >= bytes { &mut before } else { &mut behind };
             side.checked_sub(bytes).map(|left| *side = left).is_some()
         };
-        let is_push = set.contains(Fields::VLAN) && matches!(self.vlan, VlanEdit::Push(_));
+        let is_push = set.contains(Fields::VLAN) && matches!(self.line.vlan, VlanEdit::Push(_));
         let is_tunnel = set.contains(Fields::TUNNEL);
         (!is_tunnel || self.tunnel.has_room_for(headers) && take(self.tunnel.overhead()))
             && (!is_push || take(TAG_LEN))
@@ -180,10 +180,10 @@ impl Edits {
     #[inline]
     fn write_macs(&self, set: Fields, dst: &mut [u8; 6], src: &mut [u8; 6]) {
         if set.contains(Fields::DST_MAC) {
-            *dst = self.dst_mac;
+            *dst = self.line.dst_mac;
         }
         if set.contains(Fields::SRC_MAC) {
-            *src = self.src_mac;
+            *src = self.line.src_mac;
         }
     }
 
@@ -191,7 +191,7 @@ impl Edits {
     /// needs.
     #[cold]
     fn write_vlan(&self, buffer: &mut [u8], frame: &mut Range<usize>) {
-        match self.vlan {
+        match self.line.vlan {
             VlanEdit::Rewrite(tci) => {
                 let at = frame.start + MACS_LEN + 2;
                 buffer[at..at + 2].copy_from_slice(&tci.to_be_bytes());
@@ -250,10 +250,10 @@ impl Edits {
     fn write_ipv4(&self, set: Fields, header: &mut Ipv4) -> Difference {
         let mut addresses = Difference::default();
         if set.contains(Fields::SRC_ADDR) {
-            addresses.write4(&mut header.src, self.src.last4());
+            addresses.write4(&mut header.src, self.line.src.last4());
         }
         if set.contains(Fields::DST_ADDR) {
-            addresses.write4(&mut header.dst, self.dst.last4());
+            addresses.write4(&mut header.dst, self.line.dst.last4());
         }
         addresses.mend(&mut header.checksum);
         self.write_tos_and_ttl(set, &mut header.version_and_tos, &mut header.ttl_and_protocol)
@@ -272,11 +272,11 @@ impl Edits {
         let mut difference = Difference::default();
         if set.contains(Fields::TOS) {
             let [version, _] = *version_and_tos;
-            difference.write2(version_and_tos, [version, self.tos]);
+            difference.write2(version_and_tos, [version, self.line.tos]);
         }
         if set.contains(Fields::TTL) {
             let [_, protocol] = *ttl_and_protocol;
-            difference.write2(ttl_and_protocol, [self.ttl, protocol]);
+            difference.write2(ttl_and_protocol, [self.line.ttl, protocol]);
         }
         difference
     }
@@ -288,18 +288,18 @@ impl Edits {
         let Ok((header, _)) = Ipv6::mut_from_prefix(packet) else { return addresses };
         if set.contains(Fields::TOS) {
             let [first, second, ..] = &mut header.version_class_flow;
-            *first = *first & 0xf0 | self.tos >> 4;
-            *second = *second & 0x0f | self.tos << 4;
+            *first = *first & 0xf0 | self.line.tos >> 4;
+            *second = *second & 0x0f | self.line.tos << 4;
         }
         if set.contains(Fields::TTL) {
-            header.hop_limit = self.ttl;
+            header.hop_limit = self.line.ttl;
         }
         if set.contains(Fields::SRC_ADDR) {
-            addresses.write16(&mut header.src, self.src.0);
+            addresses.write16(&mut header.src, self.line.src.0);
         }
         if set.contains(Fields::DST_ADDR) {
             let mut hop = Difference::default();
-            hop.write16(&mut header.dst, self.dst.0);
+            hop.write16(&mut header.dst, self.line.dst.0);
             if !is_on_its_way {
                 addresses = addresses.and(hop);
             }
@@ -328,7 +328,7 @@ impl Edits {
             }
         }
         if set.contains(Fields::MSS) {
-            mss::lower(self.mss, transport, &mut difference);
+            mss::lower(self.line.mss, transport, &mut difference);
         }
         match transport_checksum(headers, transport) {
             Some(checksum) if headers.protocol == protocol::UDP => difference.mend_udp(checksum),
@@ -341,10 +341,10 @@ impl Edits {
     #[inline]
     fn write_ports(&self, set: Fields, src: &mut [u8; 2], dst: &mut [u8; 2], difference: &mut Difference) {
         if set.contains(Fields::SRC_PORT) {
-            difference.write2(src, self.src_port.to_be_bytes());
+            difference.write2(src, self.line.src_port.to_be_bytes());
         }
         if set.contains(Fields::DST_PORT) {
-            difference.write2(dst, self.dst_port.to_be_bytes());
+            difference.write2(dst, self.line.dst_port.to_be_bytes());
         }
     }
 }

@@ -16,10 +16,10 @@ impl Edits {
         let mut difference = Difference::default();
         match Shape::of(headers) {
             Some(Shape::Request) if set.contains(Fields::SRC_PORT) => {
-                write_identifier(self.src_port, message, &mut difference);
+                write_identifier(self.line.src_port, message, &mut difference);
             }
             Some(Shape::Reply) if set.contains(Fields::DST_PORT) => {
-                write_identifier(self.dst_port, message, &mut difference);
+                write_identifier(self.line.dst_port, message, &mut difference);
             }
             Some(Shape::Error { .. }) => self.write_quote(set, message, &mut difference),
             _ => return,
@@ -36,10 +36,10 @@ impl Edits {
         let Some(Ok((ip, _))) = before.get_mut(QUOTE_OFFSET..).map(Ipv4::mut_from_prefix) else { return };
         let mut addresses = Difference::default();
         if set.contains(Fields::SRC_ADDR) {
-            addresses.write4(&mut ip.dst, self.src.last4());
+            addresses.write4(&mut ip.dst, self.line.src.last4());
         }
         if set.contains(Fields::DST_ADDR) {
-            addresses.write4(&mut ip.src, self.dst.last4());
+            addresses.write4(&mut ip.src, self.line.dst.last4());
         }
         // All that changes in the quote changes the sum over the message, checksums too.
         *difference = difference.and(addresses);
@@ -75,10 +75,10 @@ impl Edits {
         let Some(Ok((ip, _))) = before.get_mut(QUOTE_OFFSET..).map(Ipv6::mut_from_prefix) else { return };
         let mut addresses = Difference::default();
         if set.contains(Fields::SRC_ADDR) {
-            addresses.write16(&mut ip.dst, self.src.0);
+            addresses.write16(&mut ip.dst, self.line.src.0);
         }
         if set.contains(Fields::DST_ADDR) {
-            addresses.write16(&mut ip.src, self.dst.0);
+            addresses.write16(&mut ip.src, self.line.dst.0);
         }
         *difference = difference.and(addresses);
         self.write_quoted_transport(set, quoted, transport, addresses, difference);
@@ -94,8 +94,8 @@ impl Edits {
         difference: &mut Difference,
     ) {
         let mut ports = Difference::default();
-        let source = set.contains(Fields::DST_PORT).then_some(self.dst_port);
-        let destination = set.contains(Fields::SRC_PORT).then_some(self.src_port);
+        let source = set.contains(Fields::DST_PORT).then_some(self.line.dst_port);
+        let destination = set.contains(Fields::SRC_PORT).then_some(self.line.src_port);
         match quoted {
             Quoted::Tcp | Quoted::Udp => {
                 write_port(source, transport, 0, &mut ports);

@@ -42,7 +42,7 @@ impl Edits {
     #[inline(always)]
     pub(super) fn apply_plain(&self, is_udp: bool, frame: &mut [u8]) -> bool {
         // Most are of addresses alone: one test says so, and spares the others.
-        match self.set.difference(Fields::ADDRS).is_empty() {
+        match self.line.set.difference(Fields::ADDRS).is_empty() {
             true => self.write_plain::<false>(is_udp, frame),
             false => self.write_plain::<true>(is_udp, frame),
         }
@@ -56,7 +56,7 @@ impl Edits {
         }
         const IN_IP: Fields = Fields::TTL.union(Fields::TOS);
         const IN_LINK_OR_IP: Fields = Fields::SRC_MAC.union(Fields::DST_MAC).union(IN_IP);
-        let set = self.set;
+        let set = self.line.set;
         // Without others there is no address of IPv6, whose mark would be among them.
         if OTHERS && set.intersects(LONGER_OR_V6.union(Fields::MSS)) {
             return false;
@@ -70,7 +70,7 @@ impl Edits {
         };
         let edited = ADDRS_OF[(set.bits() & Fields::ADDRS.bits()) as usize];
         let before = u64::from_ne_bytes(plain.addrs);
-        let ([s0, s1, s2, s3], [d0, d1, d2, d3]) = (self.src.last4(), self.dst.last4());
+        let ([s0, s1, s2, s3], [d0, d1, d2, d3]) = (self.line.src.last4(), self.line.dst.last4());
         let addrs = u64::from_ne_bytes([s0, s1, s2, s3, d0, d1, d2, d3]);
         let after = before ^ (before ^ addrs) & edited;
         plain.addrs = after.to_ne_bytes();
