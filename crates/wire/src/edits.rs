@@ -34,7 +34,6 @@ use crate::{Addr, Fields, Headers, Marks, Tunnel, protocol};
 ///
 /// Two cache lines, the second of a tunnel alone. Only `set` is read or written where there are no edits.
 #[derive(Clone, Copy)]
-#[repr(C, align(64))]
 pub struct Edits {
     line: Line,
     tunnel: Tunnel,
