@@ -42,16 +42,20 @@ const CORES: [usize; 5] = [1, 2, 3, 7, 14];
 const PACKETS: usize = 5_500;
 const PACKETS_OF_MODEL: usize = 500;
 
-/// The captures, and all models in one.
-fn inputs() -> Vec<(String, Pcap)> {
+/// The captures, and all models in one; before a NAT, what a gateway got.
+fn inputs(chain: &Chain) -> Vec<(String, Pcap)> {
     let mut inputs = beginnings(PACKETS);
     inputs.push(("every model".to_owned(), every_model(PACKETS_OF_MODEL)));
+    if chain.functions.iter().any(|spec| spec.name == "nat") {
+        let name = "captures/gateway.pcap";
+        inputs.push((name.to_owned(), first_of(&root().join(name), PACKETS)));
+    }
     inputs
 }
 
 /// With tables that never fill, and with such that do.
 fn assert_replicas_equal(chain: &Chain) {
-    let inputs = inputs();
+    let inputs = inputs(chain);
     let chain = small(chain.clone());
     verify_each(&chain, &inputs, &settings(Tables::AsWritten, &CORES), &mut |compared| {
         assert_is_equal(compared);
@@ -144,7 +148,7 @@ fn a_nat_gives_out_the_same_ports() {
     };
     assert_eq!([RSS, SCR].map(allocated), [true, false]);
     for tables in [Tables::AsWritten, CROWDED[0]] {
-        verify_each(&chain, &inputs(), &settings(tables, &CORES), &mut assert_is_equal);
+        verify_each(&chain, &inputs(&chain), &settings(tables, &CORES), &mut assert_is_equal);
     }
 }
 
@@ -154,7 +158,7 @@ fn sixty_four_cores_are_the_most() {
         "[[function]]\nuse = \"conntrack\"\nflows = 64\n[[function]]\nuse = \"ddos\"\nflows = 64",
         &stock::registry(),
     );
-    assert_equal(&chain, &[64], &inputs());
+    assert_equal(&chain, &[64], &inputs(&chain));
     let refused = Plan::new(&chain, SCR, 65).expect_err("too many");
     assert_eq!(refused, PlanError::Replicas { strategy: "scr", cores: 65, max: 64 });
     assert_eq!(refused.to_string(), "strategy `scr` on 65 cores: a packet's history is of at most 64 cores");

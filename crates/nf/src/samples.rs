@@ -37,7 +37,7 @@ pub fn sample_headers(seed: u64) -> impl Iterator<Item = Headers> {
             first = Some(headers);
         } else if let Some(first) = first.filter(|first| version(first) == version(&headers))
             && headers.is_lone_fragment()
-            && headers.l3_len % 2 == 0
+            && headers.l3_len.is_multiple_of(2)
         {
             // Half of the later ones, without another draw: a datagram has one sender and one receiver.
             (headers.src, headers.dst) = (first.src, first.dst);

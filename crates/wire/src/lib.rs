@@ -56,5 +56,5 @@ pub use malformed::Malformed;
 pub use parse::parse_by_layers;
 pub use parse::{ParsedBatch, Raw, parse, parse_batch, parse_into};
 pub use stamp::{RanBack, Stamp, Stamper};
-pub use tunnel::{Tunnel, TunnelVia};
+pub use tunnel::{Tunnel, TunnelVia, leave_tunnel};
 pub use verify::{Checksums, verify, verify_into};

@@ -121,6 +121,37 @@ impl Tunnel {
     }
 }
 
+/// Takes a packet out of the tunnel that it is in, whoever put it there: the link header moves behind the outer headers, and says of
+/// which IP version the packet inside is. Returns where the frame begins then. `None`, and nothing changes, where no packet lies in it:
+/// it is neither IP in IP nor UDP with an IP packet of just that length, or it is malformed, or a fragment.
+///
+/// `headers` are the frame's.
+pub fn leave_tunnel(headers: &Headers, link: LinkType, frame: &mut [u8]) -> Option<usize> {
+    if !headers.is_ip() || !headers.is_well_formed() || headers.is_fragment() {
+        return None;
+    }
+    let (outer, transport) = (usize::from(headers.l3_offset), usize::from(headers.l4_offset));
+    let inside = match headers.protocol {
+        IPV4_IN_IP | IPV6_IN_IP => transport,
+        protocol::UDP => transport + UDP,
+        _ => return None,
+    };
+    let overhead = inside.checked_sub(outer)?;
+    let ip = frame.get(inside..)?;
+    let word = |at: usize| Some(usize::from(u16::from_be_bytes([*ip.get(at)?, *ip.get(at + 1)?])));
+    let (is_ipv4, len) = match ip.first()? >> 4 {
+        4 => (true, word(2)?),
+        6 => (false, word(4)? + 40),
+        _ => return None,
+    };
+    if len + overhead != usize::from(headers.l3_len) {
+        return None;
+    }
+    frame.copy_within(..outer, overhead);
+    set_family(link, &mut frame[overhead..inside], is_ipv4);
+    Some(overhead)
+}
+
 /// `IP in IP from 192.0.2.1 to 198.51.100.7`, `UDP port 6080 from 192.0.2.1 to 198.51.100.7`
 impl fmt::Display for Tunnel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use wire::{
     Addr, ApplyError, Checksums, Edits, Fields, Headers, LinkType, Marks, Tunnel, TunnelVia, VlanEdit, apply,
-    parse, protocol, verify,
+    leave_tunnel, parse, protocol, verify,
 };
 
 fn hex(digits: &str) -> Vec<u8> {
@@ -231,6 +231,11 @@ proptest! {
         }
         let is_right = !matches!(verify(&found, &outer), Checksums::Wrong { .. });
         prop_assert!(is_right);
+        // Taken out of the tunnel it is what it was.
+        let mut taken_out = found.clone();
+        let begin = leave_tunnel(&outer, link, &mut taken_out);
+        prop_assert_eq!(begin, Some(tunnel.overhead()));
+        prop_assert_eq!(&taken_out[tunnel.overhead()..], &without[..]);
         // To functions behind it the packet is what it was.
         let mut seen = packet.headers;
         edits.apply_to_headers(&mut seen);

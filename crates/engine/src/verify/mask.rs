@@ -13,7 +13,18 @@ pub(crate) fn renamed(seen: &Seen<'_>, edits: &Edits) -> Vec<u8> {
 /// The packet's bytes with some fields at 0 and checksums mended: what two answers have in common that may
 /// differ in these fields.
 pub(crate) fn masked(seen: &Seen<'_>, fields: Fields) -> Vec<u8> {
-    let bytes = seen.bytes.to_vec();
+    let mut bytes = seen.bytes.to_vec();
+    let mut wire_len = seen.wire_len;
+    if fields.contains(Fields::TUNNEL) {
+        // All that there are: a packet may have come in one.
+        while let Some(begin) =
+            wire::leave_tunnel(&wire::parse(seen.link, &bytes, wire_len), seen.link, &mut bytes)
+        {
+            bytes.drain(..begin);
+            wire_len -= begin as u32;
+        }
+    }
+    let seen = &Seen { wire_len, ..*seen };
     edited([filled(fields, 0xff, &bytes, seen), filled(fields, 0, &bytes, seen)], bytes, seen)
 }
 
@@ -75,10 +86,10 @@ mod tests {
     }
 
     fn mask(bytes: &[u8], fields: Fields) -> Vec<u8> {
-        let stamp = Stamp::default();
+        let (stamp, wire_len) = (Stamp::default(), bytes.len() as u32);
         let link = LinkType::Ethernet;
         masked(
-            &Seen { stamp, fate: Fate::Forward, bytes, wire_len: 42, link, refused: None, entry: 0, sent: 0 },
+            &Seen { stamp, fate: Fate::Forward, bytes, wire_len, link, refused: None, entry: 0, sent: 0 },
             fields,
         )
     }
@@ -96,6 +107,25 @@ mod tests {
         let mut frame = 0..bytes.len();
         wire::apply(&edits, &headers, LinkType::Ethernet, &mut bytes, &mut frame).expect("room");
         bytes
+    }
+
+    /// What one run sends through a tunnel and another does not is alike where tunnels are masked, and differs where not.
+    #[test]
+    fn tunnels_are_masked() {
+        let [a, b] = [1, 2].map(|last| Addr::v4([192, 0, 2, last]));
+        let plain = packet(0, 5);
+        for via in [wire::TunnelVia::Ip, wire::TunnelVia::Udp(6080)] {
+            let mut edits = Edits::NONE;
+            edits.set_tunnel(wire::Tunnel { src: a, dst: b, via });
+            let headers = wire::parse(LinkType::Ethernet, &plain, 42);
+            let mut bytes = [&[0; 64][..], &plain].concat();
+            let mut frame = 64..bytes.len();
+            wire::apply(&edits, &headers, LinkType::Ethernet, &mut bytes, &mut frame).expect("room");
+            let sent = &bytes[frame];
+            assert_eq!(mask(sent, Fields::TUNNEL), mask(&plain, Fields::TUNNEL), "{via:?}");
+            assert_ne!(mask(sent, Fields::TOS), mask(&plain, Fields::TOS), "{via:?}");
+            assert_ne!(mask(sent, Fields::TUNNEL), mask(&packet(0, 6), Fields::TUNNEL), "{via:?}");
+        }
     }
 
     #[test]
