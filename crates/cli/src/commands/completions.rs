@@ -27,6 +27,6 @@ pub struct CompletionsArgs {
 pub fn command(args: &CompletionsArgs, _registry: &Registry) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "paceline", &mut script);
-    output::print(&script)?;
+    output::print_bytes(&script)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -25,7 +25,7 @@ pub fn command(args: &ManArgs, _registry: &Registry) -> Result<ExitCode, Failure
     let Some(folder) = &args.out else {
         let mut page = Vec::new();
         Man::new(Cli::command().disable_help_subcommand(true)).render(&mut page).map_err(Failure::usage)?;
-        output::print(&page)?;
+        output::print_bytes(&page)?;
         return Ok(ExitCode::SUCCESS);
     };
     let cannot = |error| {

@@ -197,7 +197,7 @@ impl Sink {
 
     fn write(self, content: &[u8]) -> Result<(), Failure> {
         match self {
-            Sink::Stdout => print(content),
+            Sink::Stdout => print_bytes(content),
             Sink::Direct(path, mut file) => {
                 file.write_all(content).map_err(|error| cannot_write(&path, &error))
             }
@@ -296,9 +296,14 @@ pub fn kept((packets, what): (u64, &str), partial: Option<&Path>, name: &str) ->
 }
 
 /// Writes to standard output.
-pub fn print(content: impl AsRef<[u8]>) -> Result<(), Failure> {
+pub fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// Writes bytes that need not be text to standard output.
+pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(content.as_ref()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::OutputClosed),
         Err(error) => {
