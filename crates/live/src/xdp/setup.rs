@@ -17,7 +17,7 @@ use crate::{Interface, LiveError};
 pub(crate) const LINK_BYTES: usize = 14 + 2 * 4;
 
 /// How often a queue is asked for that the kernel has not quite let go of, and how long between.
-const BIND_TRIES: u32 = 25;
+const BIND_TRIES: u32 = 150;
 const BIND_WAIT: Duration = Duration::from_millis(20);
 
 /// `XDP_MAX_TX_SKB_BUDGET` of linux/if_xdp.h, since Linux 6.17.

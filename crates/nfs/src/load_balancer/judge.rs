@@ -97,6 +97,10 @@ impl Judge for BalancerJudge {
         let mut came = wire::parse(passage.link, passage.came, passage.wire_len);
         if self.rules.follows_fragments {
             self.firsts.complete(passage.came, &mut came);
+            if came.is_lone_fragment() {
+                // A function before this one dropped its first, which the entrance saw: ports are not known here.
+                return ruling;
+            }
         }
         let is_flow = matches!(came.protocol, protocol::TCP | protocol::UDP) && came.has_flow();
         let service = self.service((came.dst, came.dst_port), came.protocol).filter(|_| is_flow);
