@@ -24,11 +24,15 @@ pub(super) fn fingerprint(seen: &Seen<'_>, mask: Fields, rename: &Edits) -> u64 
         Fate::DropBy { function, reason } => return u64::from_le_bytes([3, function, reason, 0, 0, 0, 0, 0]),
         Fate::Drop(why) => return u64::from_le_bytes([4, why as u8, 0, 0, 0, 0, 0, 0]),
     };
-    let [a, b, c, d] = seen.wire_len.to_le_bytes();
-    let seed = u64::from_le_bytes([kind, a, b, c, d, 0, 0, 0]);
+    let hash = |bytes: &[u8]| {
+        // A tunnel that is masked is gone, from the length on the wire, too.
+        let shorter = seen.bytes.len().saturating_sub(bytes.len()) as u32;
+        let [a, b, c, d] = seen.wire_len.saturating_sub(shorter).to_le_bytes();
+        hash_bytes(bytes, u64::from_le_bytes([kind, a, b, c, d, 0, 0, 0]))
+    };
     match mask.is_empty() && rename.is_empty() {
-        true => hash_bytes(seen.bytes, seed),
-        false => hash_bytes(&comparable(seen, mask, rename), seed),
+        true => hash(seen.bytes),
+        false => hash(&comparable(seen, mask, rename)),
     }
 }
 
