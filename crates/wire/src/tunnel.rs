@@ -121,7 +121,7 @@ impl Tunnel {
     }
 }
 
-/// Takes a packet out of the tunnel that it is in, whoever put it there: the link header moves behind the outer headers, and says of
+/// Takes a packet out of the tunnel that it is in: the link header moves behind the outer headers, and says of
 /// which IP version the packet inside is. Returns where the frame begins then. `None`, and nothing changes, where no packet lies in it:
 /// it is neither IP in IP nor UDP with an IP packet of just that length, or it is malformed, or a fragment.
 ///

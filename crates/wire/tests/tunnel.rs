@@ -236,7 +236,9 @@ proptest! {
         let mut taken_out = found.clone();
         let begin = leave_tunnel(&outer, link, &mut taken_out);
         prop_assert_eq!(begin, Some(tunnel.overhead()));
-        prop_assert_eq!(&taken_out[tunnel.overhead()..], &without[..]);
+        // Loopback captures have several numbers for IPv6.
+        let same = if link == LinkType::Ethernet { 0 } else { l3 };
+        prop_assert_eq!(&taken_out[tunnel.overhead() + same..], &without[same..]);
         // To functions behind it the packet is what it was.
         let mut seen = packet.headers;
         edits.apply_to_headers(&mut seen);
